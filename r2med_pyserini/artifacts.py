@@ -1,0 +1,219 @@
+"""What makes a stage resumable: recipes, manifests, atomic publication, locks.
+
+An artifact is a file or a folder made by one stage. Its *recipe* is everything that its bytes depend on:
+hashes of inputs, parameters, versions. It counts as done only if its manifest holds the same recipe and
+the files still have the hashes that the manifest records; that something exists proves nothing.
+An artifact is built under a temporary name beside its place, then renamed; a lock keeps two processes
+from building the same one at once. A process killed at any point leaves either the old artifact, none,
+or a temporary that the next build removes.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from .errors import R2medError
+from .paths import MANIFEST
+
+SETTLED_NS = 50_000_000  # a file changed less than this ago may change again within the clock's tick
+
+
+Rule = Callable[[dict, dict], bool]
+
+
+def same(have: dict, want: dict) -> bool:
+    """The default rule for reuse: the recipes are equal."""
+    return have == want
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes. Raises OSError if it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Hashes:
+    """SHA-256 of files, remembered by (size, mtime, ctime, inode) so that a rerun need not read them.
+
+    The memory is a JSON file that may be deleted at any time. Thread-safe; of two processes that save
+    at once the later wins, and the other hashes again next time.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._lock = Lock()
+        self._known: dict[str, list] = {}
+        self._dirty = False
+        with suppress(OSError, ValueError):
+            known = json.loads(path.read_text(encoding="utf-8"))
+            self._known = known if isinstance(known, dict) else {}
+
+    @staticmethod
+    def _signature(path: Path) -> list[int]:
+        stat = path.stat()
+        return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+    def of(self, path: Path) -> str:
+        """`sha256(path)`, from memory if the file has not changed since."""
+        key, before = str(path.absolute()), self._signature(path)
+        known = self._known.get(key)
+        if isinstance(known, list) and known[:-1] == before:
+            return known[-1]
+        digest = sha256(path)
+        settled = time.time_ns() - max(before[1], before[2]) > SETTLED_NS
+        if settled and self._signature(path) == before:
+            self._remember(key, before, digest)
+        return digest
+
+    def published(self, path: Path, digest: str) -> None:
+        """Remember the hash of a file that this process has just written."""
+        self._remember(str(path.absolute()), self._signature(path), digest)
+
+    def _remember(self, key: str, signature: list[int], digest: str) -> None:
+        with self._lock:
+            self._known[key] = [*signature, digest]
+            self._dirty = True
+
+    def save(self) -> None:
+        """Write the memory back if it changed. A folder that cannot be written costs speed, not correctness."""
+        with self._lock, suppress(OSError):
+            if self._dirty:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+                temporary.write_text(json.dumps(self._known), encoding="utf-8")
+                temporary.replace(self._path)
+                self._dirty = False
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One output of a stage: a folder (its manifest inside) or a file (its manifest in `.manifests/` beside it)."""
+
+    path: Path
+    folder: bool
+
+    @property
+    def _base(self) -> Path:
+        return self.path if self.folder else self.path.parent
+
+    @property
+    def _manifest(self) -> Path:
+        return self.path / MANIFEST if self.folder else self.path.parent / ".manifests" / f"{self.path.name}.json"
+
+    def _contents(self) -> list[Path]:
+        if not self.folder:
+            return [self.path]
+        return sorted(path for path in self.path.rglob("*") if path.is_file() and path != self._manifest)
+
+    def recipe(self) -> dict | None:
+        """What the artifact says it was made from; None if it has no readable manifest."""
+        manifest = self._read()
+        return manifest["recipe"] if manifest else None
+
+    def _read(self) -> dict | None:
+        try:
+            manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        whole = isinstance(manifest, dict) and isinstance(manifest.get("recipe"), dict)
+        return manifest if whole and isinstance(manifest.get("files"), dict) else None
+
+    def is_current(self, recipe: dict, hashes: Hashes, serves: Rule = same) -> bool:
+        """Whether it is whole and was made by `recipe`, or by a recipe that `serves` it."""
+        manifest = self._read()
+        if manifest is None or not serves(manifest["recipe"], recipe):
+            return False
+        try:
+            found = {path.relative_to(self._base).as_posix() for path in self._contents()}
+            return found == set(manifest["files"]) and all(
+                hashes.of(self._base / name) == digest for name, digest in manifest["files"].items()
+            )
+        except OSError:
+            return False
+
+    def make(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes, serves: Rule = same) -> bool:
+        """Make sure that it exists as `recipe` says; return whether it had to be built.
+
+        `build` is called with a temporary path: a folder that exists, or a file that it is to create.
+        If it raises, nothing of its work stays. Raises R2medError if the disk refuses.
+        """
+        if self.is_current(recipe, hashes, serves):
+            return False
+        try:
+            with self._locked():
+                if self.is_current(recipe, hashes, serves):  # another process was faster
+                    return False
+                self._build(recipe, build, hashes)
+        except OSError as error:
+            raise R2medError(f"cannot make {self.path}: {error.strerror or error}") from error
+        return True
+
+    def remove(self) -> None:
+        """Delete it; its manifest first, so that a half-deleted artifact is never taken for whole."""
+        self._manifest.unlink(missing_ok=True)
+        _remove(self.path)
+
+    @contextmanager
+    def _locked(self):
+        from filelock import FileLock  # costs 40 ms, needed only when something is built
+
+        folder = self.path.parent / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{self.path.name}.lock"):
+            yield
+
+    def _temporary(self, word: str) -> Path:
+        return self.path.with_name(f".tmp.{word}.{self.path.name}")
+
+    def _build(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes) -> None:
+        new = Artifact(self._temporary("new"), self.folder)
+        _remove(new.path)  # what a killed process left; the lock says that nobody works on it
+        try:
+            if self.folder:
+                new.path.mkdir()
+            build(new.path)
+            digests = {path: sha256(path) for path in new._contents()}
+            names = {path: path.relative_to(new.path).as_posix() if self.folder else self.path.name for path in digests}
+            manifest = {"recipe": recipe, "files": {names[path]: digest for path, digest in digests.items()}}
+            self._publish(new, manifest)
+        finally:
+            _remove(new.path)
+        for name, digest in manifest["files"].items():
+            hashes.published(self._base / name, digest)
+
+    def _publish(self, new: "Artifact", manifest: dict) -> None:
+        """Rename into place; at no moment does a manifest stand beside files that it does not describe."""
+        if self.folder:
+            write_json(new._manifest, manifest)
+            old = self._temporary("old")
+            _remove(old)
+            if os.path.lexists(self.path):
+                self.path.rename(old)
+            new.path.rename(self.path)
+            _remove(old)
+            return
+        self._manifest.parent.mkdir(parents=True, exist_ok=True)
+        self._manifest.unlink(missing_ok=True)
+        new.path.replace(self.path)
+        written = self._manifest.with_name(f".tmp.{self._manifest.name}")
+        write_json(written, manifest)
+        written.replace(self._manifest)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Readable, stable JSON: two runs that compute the same value write the same bytes."""
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

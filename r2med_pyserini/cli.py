@@ -1,0 +1,261 @@
+"""The command line: parse, call, print. Heavy imports happen inside the commands that need them."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from . import __version__
+from .errors import R2medError, UsageError
+from .paths import Workspace
+
+SUITE = click.option(
+    "--suite",
+    default="r2med",
+    show_default=True,
+    metavar="NAME|FOLDER",
+    help="Set of datasets: r2med, mini, or a folder in R2MED's layout.",
+)
+DATASET = click.option(
+    "--dataset", "datasets", multiple=True, metavar="NAME", help="Only this dataset (may be repeated)."
+)
+CONDITIONS = click.argument("conditions", nargs=-1)
+THREADS = click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    default=lambda: _processors(),
+    show_default="all processors",
+    help="How many stages and searches run at once.",
+)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="r2med")
+def cli() -> None:
+    """R2MED with Pyserini: index, search and evaluate the eight datasets, and hold the scores against known ones."""
+
+
+@cli.command("list")
+@click.option("--suite", default=None, metavar="NAME|FOLDER", help="Show the datasets of this suite.")
+def list_(suite: str | None) -> None:
+    """Show conditions and suites, or the datasets of one suite."""
+    from tabulate import tabulate
+
+    from . import conditions
+    from .suites import builtin_names, load_suite
+
+    workspace = Workspace.default()
+    if suite is None:
+        rows = [(condition.name, condition.title) for condition in conditions.load_all(conditions.names())]
+        click.echo(tabulate(rows, ("condition", "what it is"), tablefmt="simple", disable_numparse=True))
+        rows = [(name, load_suite(name, workspace).title) for name in builtin_names()]
+        click.echo("\n" + tabulate(rows, ("suite", "what it is"), tablefmt="simple"))
+        return
+    found = load_suite(suite, workspace)
+    rows = [
+        (d.slug, d.name, d.task, d.queries, d.documents, d.revision, "no" if d.missing() else "yes")
+        for d in found.datasets
+    ]
+    header = ("dataset", "name", "task", "queries", "documents", "revision", "here")
+    click.echo(f"{found.name}: {found.title}\n")
+    click.echo(tabulate(rows, header, tablefmt="simple", intfmt=",", missingval="-"))
+
+
+@cli.command()
+@CONDITIONS
+@SUITE
+@DATASET
+@click.option("--all", "everything", is_flag=True, help="Every condition.")
+@click.option("--dry-run", is_flag=True, help="Show the stages and which are to be done; do nothing.")
+@click.option("--display-commands", is_flag=True, help="Show the plain Pyserini commands that do the same; do nothing.")
+@THREADS
+def run(
+    conditions: tuple[str, ...],
+    suite: str,
+    datasets: tuple[str, ...],
+    everything: bool,
+    dry_run: bool,
+    display_commands: bool,
+    threads: int,
+) -> None:
+    """Run conditions on a suite: convert, index, search, evaluate. Done stages are not done again."""
+    from .work import Work
+
+    work = Work.prepare(conditions, everything, suite, datasets, threads)
+    if display_commands:
+        click.echo("\n".join(work.commands()))
+    elif dry_run:
+        click.echo("\n".join(work.preview()))
+    else:
+        _finish(work.execute(_progress()))
+
+
+@cli.command()
+@SUITE
+@DATASET
+@THREADS
+def convert(suite: str, datasets: tuple[str, ...], threads: int) -> None:
+    """Make collections, topics and qrels only, and say what is odd in the data."""
+    from .work import convert as make
+
+    _finish(make(suite, datasets, threads, _progress()))
+
+
+@cli.command()
+@click.argument("name")
+@SUITE
+@click.option("--dry-run", is_flag=True, help="Show the stages and which are to be done; do nothing.")
+@THREADS
+@click.pass_context
+def target(context: click.Context, name: str, suite: str, dry_run: bool, threads: int) -> None:
+    """Run what a Make target names: CONDITION-all, or CONDITION-DATASET."""
+    from .work import split_target
+
+    condition, dataset = split_target(name, suite)
+    context.invoke(
+        run,
+        conditions=(condition,),
+        suite=suite,
+        datasets=(dataset,) if dataset else (),
+        threads=threads,
+        dry_run=dry_run,
+    )
+
+
+@cli.command()
+@CONDITIONS
+@SUITE
+@DATASET
+@click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "markdown", "csv", "json")), default="text", show_default=True
+)
+def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], measure: str, form: str) -> None:
+    """Show the scores of runs that exist and are current; exit status 1 if one is missing or fails."""
+    from .work import Work
+
+    work = Work.prepare(conditions, not conditions, suite, datasets, 1, need_data=False)
+    _finish(work.report(measure, form, only_present=not conditions))
+
+
+@cli.command("eval")
+@click.argument("run_file", metavar="RUN", type=click.Path(dir_okay=False, path_type=Path))
+@SUITE
+@click.option("--dataset", metavar="NAME", help="Evaluate against the qrels of this dataset of the suite.")
+@click.option(
+    "--qrels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Evaluate against this file (TREC qrels, or R2MED's qrels.jsonl).",
+)
+@click.option(
+    "--measure",
+    "measures",
+    multiple=True,
+    help="Measure to show (may be repeated): nDCG@k, R@k, P@k, MAP@k, nDCG, MAP, MRR.",
+)
+@click.option("--per-query", is_flag=True, help="Show every query too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def eval_(
+    run_file: Path,
+    suite: str,
+    dataset: str | None,
+    qrels: Path | None,
+    measures: tuple[str, ...],
+    per_query: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate a TREC run of any tool, as trec_eval -c does."""
+    from .report import evaluation as shown
+    from .work import dataset_qrels
+
+    if (dataset is None) == (qrels is None):
+        raise UsageError("say what to evaluate against: either --dataset NAME (with --suite) or --qrels FILE")
+    text, warning = shown.evaluate_run(run_file, qrels or dataset_qrels(suite, dataset), measures, per_query, as_json)
+    if warning:
+        click.echo(f"Warning: {warning}", err=True)
+    click.echo(text)
+
+
+@cli.command()
+def doctor() -> None:
+    """Check this machine: versions, Java, memory, disk, data; exit status 1 if something is wrong."""
+    from . import doctor as checks
+
+    findings = list(checks.examine(Workspace.default()))
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        click.echo(f"{'ok ' if finding.good else 'BAD'}  {finding.name:<{width}}  {finding.text}")
+    if not all(finding.good for finding in findings):
+        sys.exit(1)
+
+
+@cli.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("module")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def pyserini(module: str, arguments: tuple[str, ...]) -> None:
+    """Run any Pyserini module with our Java: `r2med pyserini search.lucene --index ...`."""
+    from .passthrough import run_module
+
+    run_module(module, arguments)
+
+
+@cli.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clean(yes: bool) -> None:
+    """Remove collections, indexes, runs and scores that r2med made; your own files and data/ stay."""
+    from .cleaning import made_here, remove
+
+    found = made_here(Workspace.default())
+    if not found:
+        click.echo("nothing to remove")
+    elif yes or click.confirm(
+        f"Remove {len(found)} collections, indexes, runs and scores below {Workspace.default().root.resolve()}?"
+    ):
+        remove(Workspace.default(), found)
+        click.echo(f"removed {len(found)}")
+
+
+def _progress():
+    from .report.progress import Printer
+
+    return Printer(sys.stderr)
+
+
+def _finish(outcome) -> None:
+    """Print what a command found, and end with its exit status."""
+    if outcome.text:
+        click.echo(outcome.text)
+    for error in outcome.errors:
+        click.echo(f"Error: {error}", err=True)
+    if not outcome.good:
+        sys.exit(1)
+
+
+def main() -> None:
+    """The console script: one clear message and an exit status for everything that a user can mend."""
+    try:
+        cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except R2medError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_status)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("\nInterrupted. What is done is kept: the same command goes on from here.", err=True)
+        sys.stderr.flush()
+        os._exit(130)  # threads may be inside Java, where Python cannot stop them
+    except BrokenPipeError:  # the reader of our output has gone (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        click.echo(f"Error: {error.filename or ''}: {error.strerror or error}", err=True)
+        sys.exit(1)

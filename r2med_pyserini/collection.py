@@ -1,0 +1,148 @@
+"""Raw files of a dataset -> a Pyserini collection, topics, qrels, and a health report."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from .artifacts import write_json
+from .errors import BadInput, place
+from .jsonl import Faults, objects
+from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Collection
+from .suggest import did_you_mean
+from .trec import relevance, write_qrels, write_topics
+
+# Java's String.trim, by which Anserini decides that a document is empty, strips these
+_JAVA_BLANK = "".join(map(chr, range(0x21)))
+
+
+def convert(raw: Path, collection: Collection) -> dict:
+    """Write the collection of the dataset in folder `raw` and return its health report.
+
+    The report counts documents, queries and judgements, and names what is odd but no error: empty documents
+    and queries, lines given twice, judged documents and queries that are not there, queries without judgements.
+    Raises BadInput with every fault of the three files.
+    """
+    collection.corpus.mkdir(parents=True, exist_ok=True)
+    faults = Faults()
+    health: dict = {"documents": 0, "queries": 0, "judgements": 0, "relevant": 0}
+    documents = _convert_corpus(raw / CORPUS_FILE, collection.docs, health, faults)
+    topics = _read_queries(raw / QUERY_FILE, health, faults)
+    qrels = _read_judgements(raw / QRELS_FILE, health, faults)
+    faults.check()
+    for name, rows in ((CORPUS_FILE, documents), (QUERY_FILE, topics), (QRELS_FILE, qrels)):
+        if not rows:
+            raise BadInput(f"{place(raw / name)}: holds no row")
+    health["judged documents missing"] = sorted({doc for judged in qrels.values() for doc in judged} - documents)
+    health["judged queries missing"] = sorted(qrels.keys() - topics.keys())
+    health["queries without judgements"] = sorted(topics.keys() - qrels.keys())
+    write_topics(collection.topics, collection.topics_tsv, topics)
+    write_qrels(collection.qrels, {query: dict(sorted(qrels[query].items())) for query in sorted(qrels)})
+    write_json(collection.health, health)
+    return health
+
+
+def warnings(health: dict) -> list[str]:
+    """The findings of a health report as sentences, the most important first."""
+    listed = {
+        "judged documents missing": "judged but not in the corpus",
+        "judged queries missing": "judged but not among the queries (they count 0)",
+        "queries without judgements": "queries without judgements (not evaluated)",
+        "empty queries": "empty queries (no hits)",
+        "empty documents": "empty documents",
+        "documents given twice": "documents given twice in the same words, kept once",
+        "queries given twice": "queries given twice in the same words, kept once",
+        "judgements given twice": "judgements given twice, kept once",
+        "ids written as numbers": "ids written as numbers, read as text",
+    }
+    found = []
+    for key, text in listed.items():
+        names = health.get(key, [])
+        if names:
+            shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            found.append(f"{len(names):,} {text}: {shown}")
+    return found
+
+
+def _identifier(row: dict, key: str, path: Path, number: int, health: dict, faults: Faults) -> str | None:
+    """The id under `key`, or None after noting a fault. A TREC file cannot hold an id with white space."""
+    value = row.get(key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        health.setdefault("ids written as numbers", []).append(place(path.name, number))
+        return str(value)
+    if key not in row:
+        faults.add(path, number, f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})")
+    elif not isinstance(value, str):
+        faults.add(path, number, f"{key!r} is {value!r}; a string is wanted")
+    elif not value or len(value.encode().split()) != 1 or value.encode().split()[0] != value.encode():
+        faults.add(path, number, f"{key!r} is {value!r}; an id is not empty and holds no white space")
+    else:
+        return value
+    return None
+
+
+def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tuple[str, str]]:
+    """Id and text of every row, once each; the same id with another text is a fault."""
+    seen: dict[str, tuple[int, int]] = {}
+    for number, row in objects(path, faults):
+        identifier = _identifier(row, "id", path, number, health, faults)
+        if identifier is None:
+            continue
+        text = row.get("text", ...)
+        if text is ...:
+            faults.add(path, number, f"no key 'text'{did_you_mean('text', row)} (keys here: {', '.join(row)})")
+            continue
+        if text is not None and not isinstance(text, str):
+            faults.add(path, number, f"'text' is {text!r}; a string is wanted")
+            continue
+        text = text or ""
+        first, known = seen.setdefault(identifier, (number, hash(text)))
+        if first != number:
+            if known == hash(text):
+                health.setdefault(f"{noun} given twice", []).append(identifier)
+            else:
+                faults.add(path, number, f"id {identifier!r} stands on line {first} already, with another text")
+            continue
+        health[noun] += 1
+        if not text.strip(_JAVA_BLANK):
+            health.setdefault(f"empty {noun}", []).append(identifier)
+        yield identifier, text
+
+
+def _convert_corpus(path: Path, docs: Path, health: dict, faults: Faults) -> set[str]:
+    """Write Pyserini's {"id", "contents"} lines and return the ids."""
+    identifiers = set()
+    with docs.open("wb") as file:
+        for identifier, text in _texts(path, "documents", health, faults):
+            identifiers.add(identifier)
+            file.write(orjson.dumps({"id": identifier, "contents": text}, option=orjson.OPT_APPEND_NEWLINE))
+    return identifiers
+
+
+def _read_queries(path: Path, health: dict, faults: Faults) -> dict[str, str]:
+    return dict(_texts(path, "queries", health, faults))
+
+
+def _read_judgements(path: Path, health: dict, faults: Faults) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    lines: dict[tuple[str, str], int] = {}
+    for number, row in objects(path, faults):
+        query = _identifier(row, "q_id", path, number, health, faults)
+        document = _identifier(row, "p_id", path, number, health, faults)
+        grade = relevance(row.get("score"))
+        if grade is None:
+            faults.add(path, number, f"'score' is {row.get('score')!r}; an integer is wanted")
+        if query is None or document is None or grade is None:
+            continue
+        first = lines.setdefault((query, document), number)
+        known = qrels.setdefault(query, {}).setdefault(document, grade)
+        if first == number:
+            health["judgements"] += 1
+            health["relevant"] += grade > 0
+        elif known == grade:
+            health.setdefault("judgements given twice", []).append(f"{query} {document}")
+        else:
+            faults.add(
+                path, number, f"query {query!r}, document {document!r}: judged {known} on line {first}, now {grade}"
+            )
+    return qrels

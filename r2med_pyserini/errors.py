@@ -1,0 +1,37 @@
+"""The errors that the command line turns into one clear message and an exit status."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class R2medError(Exception):
+    """Something that the user can mend; its text says what and how. Exit status 1."""
+
+    exit_status = 1
+
+
+class UsageError(R2medError):
+    """A command was called with words that make no sense. Exit status 2."""
+
+    exit_status = 2
+
+
+class MissingData(R2medError):
+    """Files of a dataset are not there; the text says where to get them."""
+
+
+class BadInput(R2medError):
+    """One or more faults of input files, each already naming its file and line."""
+
+    SHOWN = 20
+
+    def __init__(self, faults: str | Iterable[str]):
+        self.faults = [faults] if isinstance(faults, str) else list(faults)
+        shown = self.faults[: self.SHOWN]
+        more = len(self.faults) - len(shown)
+        super().__init__("\n".join(shown) + (f"\n... and {more:,} more" if more else ""))
+
+
+def place(path: Path | str, line: int | None = None, column: int | None = None) -> str:
+    """The usual `file:line:column` by which editors find a fault."""
+    return ":".join(str(part) for part in (path, line, column) if part is not None)

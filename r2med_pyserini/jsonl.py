@@ -1,0 +1,81 @@
+"""Strict reading of JSON Lines: every fault is reported with file, line and column, many in one go."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from .errors import BadInput, place
+
+MAX_FAULTS = 100
+
+
+class Faults:
+    """Collects faults of input files, so that a user mends them in one go and not one by one."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    def add(self, where: Path | str, line: int | None, text: str) -> None:
+        """Note a fault; gives up (raises BadInput) when there are too many to be worth reading on."""
+        self._found.append(f"{place(where, line)}: {text}")
+        if len(self._found) >= MAX_FAULTS:
+            self.check()
+
+    def check(self) -> None:
+        """Raise BadInput with all faults found so far, if any."""
+        if self._found:
+            raise BadInput(self._found)
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of every line that is not blank; a byte order mark and CR before LF are dropped.
+
+    Lines end with LF only: U+2028 and its like may occur inside texts.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                line = line.strip(b"\r\n")
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
+    """Line number and object of every line of a JSON Lines file; lines that are none go to `faults`."""
+    for number, line in lines(path):
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            value = _explain(path, number, line, faults)
+        if isinstance(value, dict):
+            yield number, value
+        elif value is not None:
+            faults.add(path, number, f"a JSON object is wanted here, not {type(value).__name__} {line[:40]!r}")
+
+
+def _explain(path: Path, number: int, line: bytes, faults: Faults) -> object:
+    """Note why a line is no JSON; None if it was noted. (Python's parser takes NaN, which orjson refuses.)"""
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        faults.add(path, number, f"byte {error.start + 1} is not UTF-8 (save the file as UTF-8)")
+    except json.JSONDecodeError as error:
+        faults.add(place(path, number, error.colno), None, f"not valid JSON: {error.msg}")
+    except RecursionError:
+        faults.add(path, number, "not valid JSON: nested too deeply")
+    else:
+        try:
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        except UnicodeEncodeError:
+            faults.add(path, number, "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
+        except ValueError:
+            faults.add(path, number, "not valid JSON: NaN and Infinity are no JSON numbers")
+        else:
+            return value
+    return None

@@ -1,0 +1,86 @@
+"""The only place that names files and folders.
+
+A `Workspace` is the folder that holds `collections/`, `indexes/`, `runs/` and `data/`; by default the
+current folder, or the one that the environment variable `R2MED_HOME` names.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+CONDITIONS = PACKAGE / "conditions"
+MINI = PACKAGE / "mini"
+SUITES_FILE = PACKAGE / "suites.yaml"
+ANSERINI_LOGGING = PACKAGE / "log4j2-quiet.xml"
+JAVA_LOGGING = PACKAGE / "java-logging.properties"
+
+CORPUS_FILE, QUERY_FILE, QRELS_FILE = "corpus.jsonl", "query.jsonl", "qrels.jsonl"
+RAW_FILES = (CORPUS_FILE, QUERY_FILE, QRELS_FILE)
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The files of one converted dataset below `root`."""
+
+    root: Path
+
+    @property
+    def corpus(self) -> Path:
+        """The folder to index (Pyserini's JsonCollection)."""
+        return self.root / "corpus"
+
+    @property
+    def docs(self) -> Path:
+        return self.corpus / "docs.jsonl"
+
+    @property
+    def topics(self) -> Path:
+        """Topics as Pyserini reads `.json`: ids stay strings, texts keep tabs and line breaks."""
+        return self.root / "topics.json"
+
+    @property
+    def topics_tsv(self) -> Path:
+        """The same topics for line-based tools: id, tab, text with white space folded."""
+        return self.root / "topics.tsv"
+
+    @property
+    def qrels(self) -> Path:
+        return self.root / "qrels.txt"
+
+    @property
+    def health(self) -> Path:
+        return self.root / "health.json"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where the outputs of every stage live."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> "Workspace":
+        return cls(Path(os.environ.get("R2MED_HOME") or "."))
+
+    def data(self, suite: str) -> Path:
+        """Raw files of a suite that is fetched: one folder a dataset."""
+        return self.root / "data" / suite
+
+    def collection(self, suite: str, dataset: str) -> Collection:
+        return Collection(self.root / "collections" / suite / dataset)
+
+    def index(self, kind: str, suite: str, dataset: str) -> Path:
+        return self.root / "indexes" / f"{kind}.{suite}-{dataset}"
+
+    def run(self, suite: str, dataset: str, condition: str) -> Path:
+        return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.txt"
+
+    def scores(self, suite: str, dataset: str, condition: str) -> Path:
+        return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.scores.json"
+
+    @property
+    def hashes(self) -> Path:
+        """Cache of file hashes; safe to delete."""
+        return self.root / ".cache" / "hashes.json"

@@ -1,0 +1,180 @@
+"""The only module that knows the whole way: conditions x datasets -> stages, in order of need."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+from . import collection, evaluation, lucene, trec
+from .artifacts import Artifact, Hashes, write_json
+from .conditions import Condition, IndexSpec
+from .javatasks import JavaPool
+from .jvm import anserini_version
+from .paths import RAW_FILES, Collection, Workspace
+from .stages import Stage
+from .suites import Dataset, Suite
+
+# Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
+FORMATS = {"collection": 1, "index": 1, "search": 1, "scores": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One condition on one dataset: the stage that ends in its scores, and the files that people look at."""
+
+    condition: Condition
+    dataset: Dataset
+    scores: Stage
+    run_path: Path
+
+    def read(self) -> evaluation.Scores:
+        """The scores that the stage wrote."""
+        return evaluation.Scores(**json.loads(self.scores.artifact.path.read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages in order of need, dataset by dataset, and the cells of the table that they fill."""
+
+    suite: Suite
+    stages: list[Stage]
+    cells: list[Cell]
+
+    def only(self, verb: str) -> list[Stage]:
+        """The stages of one verb."""
+        return [stage for stage in self.stages if stage.verb == verb]
+
+
+def index_serves(have: dict, want: dict) -> bool:
+    """An index that holds document vectors serves a condition that needs none."""
+    return have == want or have == {**want, "docvectors": True}
+
+
+def make_plan(
+    conditions: Iterable[Condition],
+    suite: Suite,
+    datasets: Iterable[Dataset],
+    workspace: Workspace,
+    hashes: Hashes,
+    threads: int,
+) -> Plan:
+    """Plan every condition on every dataset; stages that conditions share appear once.
+
+    Datasets come largest first, so that the long ones do not stand alone at the end.
+    """
+    builder = _Builder(suite, workspace, hashes, threads)
+    conditions, stages, cells = list(conditions), [], {}
+    for dataset in sorted(datasets, key=_size, reverse=True):
+        stages += builder.dataset(dataset, conditions, cells)
+    ordered = [cells[condition.name, dataset.slug] for condition in conditions for dataset in suite.datasets
+               if (condition.name, dataset.slug) in cells]  # fmt: skip
+    return Plan(suite, stages, ordered)
+
+
+def _size(dataset: Dataset) -> int:
+    corpus = dataset.raw / RAW_FILES[0]
+    return corpus.stat().st_size if corpus.is_file() else 0
+
+
+class _Builder:
+    """Makes the stages of one plan; they share one pool of Java threads."""
+
+    def __init__(self, suite: Suite, workspace: Workspace, hashes: Hashes, threads: int):
+        self._suite, self._workspace, self._hashes = suite, workspace, hashes
+        self._pool = JavaPool(threads)
+
+    def dataset(self, dataset: Dataset, conditions: list[Condition], cells: dict) -> list[Stage]:
+        """The stages of one dataset; puts its cells into `cells`."""
+        converted = self._collection(dataset)
+        indexes: dict[str, Stage] = {}
+        runs = []
+        for spec in {condition.index for condition in conditions}:
+            vectors = any(condition.index.docvectors for condition in conditions
+                          if _index_name(condition.index) == _index_name(spec))  # fmt: skip
+            indexes[_index_name(spec)] = self._index(dataset, replace(spec, docvectors=vectors), converted)
+        for condition in conditions:
+            run = self._run(dataset, condition, converted, indexes[_index_name(condition.index)])
+            scores = self._scores(dataset, condition, converted, run)
+            runs += [run, scores]
+            cells[condition.name, dataset.slug] = Cell(condition, dataset, scores, run.artifact.path)
+        return [converted, *(indexes[name] for name in sorted(indexes)), *runs]
+
+    def _subject(self, dataset: Dataset, detail: str = "") -> str:
+        return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
+
+    def _collection(self, dataset: Dataset) -> Stage:
+        files = self._workspace.collection(self._suite.name, dataset.slug)
+
+        def recipe() -> dict:
+            raw = {name: self._hashes.of(dataset.raw / name) for name in RAW_FILES}
+            return {"collection": FORMATS["collection"], "raw": raw}
+
+        def build(path: Path) -> None:
+            collection.convert(dataset.raw, Collection(path))
+
+        return Stage("convert", self._subject(dataset), Artifact(files.root, folder=True), recipe, build)
+
+    def _index(self, dataset: Dataset, spec: IndexSpec, converted: Stage) -> Stage:
+        files = Collection(converted.artifact.path)
+        name = _index_name(spec)
+        path = self._workspace.index(name, self._suite.name, dataset.slug)
+
+        def recipe() -> dict:
+            made = {"index": FORMATS["index"], "anserini": anserini_version(), "docs": self._hashes.of(files.docs)}
+            return made | asdict(spec)
+
+        def build(folder: Path) -> None:
+            health = read_health(files)
+            expected = health["documents"] - len(health.get("empty documents", []))
+            lucene.build(files.corpus, folder, spec, expected, self._pool)
+
+        artifact = Artifact(path, folder=True)
+        return Stage("index", self._subject(dataset, name), artifact, recipe, build, (converted,), index_serves)
+
+    def _run(self, dataset: Dataset, condition: Condition, converted: Stage, index: Stage) -> Stage:
+        files = Collection(converted.artifact.path)
+        path = self._workspace.run(self._suite.name, dataset.slug, condition.name)
+
+        def recipe() -> dict:
+            inputs = {"docs": self._hashes.of(files.docs), "topics": self._hashes.of(files.topics)}
+            how = {"exact_lengths": condition.index.exact_lengths, "search": condition.search.parameters()}
+            return {"search format": FORMATS["search"], "anserini": anserini_version()} | inputs | how
+
+        def build(file: Path) -> None:
+            topics, documents = trec.read_topics(files.topics), read_health(files)["documents"]
+            found = lucene.search(index.artifact.path, condition.search, documents, topics, self._pool)
+            trec.write_run(file, found)
+
+        artifact = Artifact(path, folder=False)
+        return Stage("search", self._subject(dataset, condition.name), artifact, recipe, build, (converted, index))
+
+    def _scores(self, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
+        files = Collection(converted.artifact.path)
+        path = self._workspace.scores(self._suite.name, dataset.slug, condition.name)
+
+        def recipe() -> dict:
+            inputs = {"run": self._hashes.of(run.artifact.path), "qrels": self._hashes.of(files.qrels)}
+            return {"scores": FORMATS["scores"], "measures": list(evaluation.MEASURES)} | inputs
+
+        build = partial(_evaluate, run.artifact.path, files.qrels)
+        artifact = Artifact(path, folder=False)
+        return Stage("evaluate", self._subject(dataset, condition.name), artifact, recipe, build, (converted, run))
+
+
+def _evaluate(run: Path, qrels: Path, file: Path) -> None:
+    write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run))))
+
+
+def _index_name(spec: IndexSpec) -> str:
+    return f"{spec.kind}-exact" if spec.exact_lengths else spec.kind
+
+
+@cache
+def _parse_health(path: Path, changed: int) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_health(files: Collection) -> dict:
+    """The health report of a converted collection."""
+    return _parse_health(files.health, files.health.stat().st_mtime_ns)

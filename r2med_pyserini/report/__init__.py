@@ -1,0 +1,1 @@
+"""Scores -> what people read."""

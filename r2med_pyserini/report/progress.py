@@ -1,0 +1,31 @@
+"""What a person sees while stages run: a line for each that did something, and on a terminal what is running now."""
+
+import time
+from typing import TextIO
+
+import click
+
+from ..stages import Progress
+
+
+class Printer:
+    """Writes progress to `stream`; call it with every Progress."""
+
+    def __init__(self, stream: TextIO):
+        self._stream, self._live = stream, stream.isatty()
+        self._began = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        stage = progress.stage
+        if self._live:
+            self._stream.write("\r\x1b[K")
+        if stage is not None and progress.built:
+            count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
+            click.echo(f"{count} {stage.verb:<8} {stage.subject}  {progress.seconds:.1f} s", file=self._stream)
+        if self._live and progress.running:
+            names = ", ".join(str(stage) for stage in progress.running)
+            text = f"{time.monotonic() - self._began:.0f} s  {progress.done}/{progress.total} done, now: {names}"
+            self._stream.write(
+                text[: click.get_terminal_size()[0] - 1] if hasattr(click, "get_terminal_size") else text[:79]
+            )
+        self._stream.flush()

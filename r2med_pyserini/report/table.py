@@ -1,0 +1,134 @@
+"""The table that users want: condition x dataset, the mean, the verdict."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .. import verdicts
+from ..conditions import Condition
+from ..evaluation import Scores
+from ..suites import Dataset, Suite
+
+FORMATS = ("text", "markdown", "csv", "json")
+_MARKS = {verdicts.FAIL: "!", verdicts.OKISH: "~"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the table: the scores (None if they are missing) and their verdict over all measures."""
+
+    condition: Condition
+    dataset: Dataset
+    scores: Scores | None
+    verdict: str
+
+
+def entry(condition: Condition, suite: Suite, dataset: Dataset, scores: Scores | None) -> Entry:
+    """Hold the scores of a cell against every figure recorded for it."""
+    if scores is None:
+        return Entry(condition, dataset, None, verdicts.MISSING)
+    recorded = condition.recorded.get(suite.name, {}).get(dataset.slug, {})
+    judged = (
+        verdicts.against_recorded(scores.mean[measure], figure)
+        for measure, figure in recorded.items()
+        if measure in scores.mean
+    )
+    return Entry(condition, dataset, scores, verdicts.worst(judged))
+
+
+@dataclass
+class Row:
+    """One condition: its entries in the order of the datasets, the mean if the whole suite is there, the verdict."""
+
+    condition: Condition
+    entries: list[Entry] = field(default_factory=list)
+
+    def mean(self, measure: str, suite: Suite) -> float | None:
+        """Unweighted mean over the datasets; None unless all of the suite's datasets have scores."""
+        values = [entry.scores.mean[measure] for entry in self.entries if entry.scores]
+        return sum(values) / len(values) if len(values) == len(suite.datasets) else None
+
+    @property
+    def verdict(self) -> str:
+        return verdicts.worst(entry.verdict for entry in self.entries)
+
+
+def rows(entries: Iterable[Entry]) -> list[Row]:
+    """Group entries by condition, in the order of their first appearance."""
+    grouped: dict[str, Row] = {}
+    for item in entries:
+        grouped.setdefault(item.condition.name, Row(item.condition)).entries.append(item)
+    return list(grouped.values())
+
+
+def render(table: list[Row], suite: Suite, measure: str, form: str) -> str:
+    """The table in one of FORMATS, for one measure."""
+    if form == "json":
+        return json.dumps([_plain(row, suite) for row in table], indent=1)
+    datasets = [item.dataset for item in table[0].entries]
+    header = [
+        "condition",
+        *(dataset.short if form == "text" else dataset.slug for dataset in datasets),
+        "mean",
+        "verdict",
+    ]
+    body = []
+    for row in table:
+        mean = row.mean(measure, suite)
+        figures = [_figure(item, measure, form) for item in row.entries]
+        body.append([row.condition.name, *figures, "" if mean is None else f"{mean:.4f}", row.verdict])
+    if form == "csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([header, *body])
+        return text.getvalue().rstrip("\n")
+    from tabulate import tabulate
+
+    columns = len(header)
+    align = ("left", *["right"] * (columns - 2), "left")
+    style = "github" if form == "markdown" else "simple"
+    return tabulate(body, header, tablefmt=style, disable_numparse=True, colalign=align)
+
+
+def _figure(item: Entry, measure: str, form: str) -> str:
+    if item.scores is None:
+        return "" if form == "csv" else "-"
+    mark = _MARKS.get(item.verdict, "") if form == "text" else ""
+    return f"{item.scores.mean[measure]:.4f}{mark}"
+
+
+def _plain(row: Row, suite: Suite) -> dict:
+    measures = next((list(item.scores.mean) for item in row.entries if item.scores), [])
+    return {
+        "condition": row.condition.name,
+        "suite": suite.name,
+        "sample": suite.sample,
+        "verdict": row.verdict,
+        "mean": {measure: row.mean(measure, suite) for measure in measures},
+        "datasets": {
+            item.dataset.slug: {
+                "verdict": item.verdict,
+                "judged": item.scores and item.scores.judged,
+                "evaluated": item.scores and item.scores.evaluated,
+                "scores": item.scores and item.scores.mean,
+            }
+            for item in row.entries
+        },
+    }
+
+
+def evaluated(entries: Iterable[Entry]) -> str:
+    """How many of how many judged queries the scores stand for, one figure a condition if they agree."""
+    counts: dict[tuple[int, int], list[str]] = {}
+    for row in rows(entries):
+        scored = [item.scores for item in row.entries if item.scores]
+        total = sum(scores.evaluated for scores in scored), sum(scores.judged for scores in scored)
+        counts.setdefault(total, []).append(row.condition.name)
+    if len(counts) == 1:
+        (some, judged), _ = counts.popitem()
+        return f"{some:,} of {judged:,} judged queries evaluated"
+    return "\n".join(
+        f"{some:,} of {judged:,} judged queries evaluated: {', '.join(names)}"
+        for (some, judged), names in counts.items()
+    )

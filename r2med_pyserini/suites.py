@@ -1,0 +1,137 @@
+"""Suites: named sets of datasets, and where their raw files lie.
+
+`r2med` is the benchmark, `mini` the embedded sample, and any folder of the user's in R2MED's layout is a suite too:
+one sub-folder a dataset, or the three files themselves.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from .errors import MissingData, UsageError
+from .paths import CORPUS_FILE, MINI, RAW_FILES, SUITES_FILE, Workspace
+from .suggest import did_you_mean
+
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_HUB = "https://huggingface.co/datasets"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset. `queries`, `documents` and `qrels` are the published counts, None where nobody published any.
+
+    `words` holds the published mean words of a query and of a document.
+    """
+
+    slug: str
+    name: str
+    short: str
+    raw: Path
+    task: str | None = None
+    repo: str | None = None
+    revision: str | None = None
+    queries: int | None = None
+    documents: int | None = None
+    qrels: int | None = None
+    words: tuple[float, float] | None = None
+
+    def missing(self) -> list[Path]:
+        """The raw files that are not there."""
+        return [self.raw / name for name in RAW_FILES if not (self.raw / name).is_file()]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A set of datasets. `argument` is what --suite calls it; `sample` marks scores that must not be taken for R2MED's."""
+
+    name: str
+    title: str
+    datasets: tuple[Dataset, ...]
+    argument: str
+    sample: bool = False
+
+    def select(self, slugs: tuple[str, ...]) -> tuple[Dataset, ...]:
+        """The datasets of these names (slug or full name, any case), in the suite's order; all if none is given."""
+        if not slugs:
+            return self.datasets
+        known = {key.lower(): dataset for dataset in self.datasets for key in (dataset.slug, dataset.name)}
+        unknown = [slug for slug in slugs if slug.lower() not in known]
+        if unknown:
+            lines = (f"no dataset {slug!r} in suite {self.name}{did_you_mean(slug, known)}" for slug in unknown)
+            raise UsageError("\n".join(lines))
+        wanted = {known[slug.lower()] for slug in slugs}
+        return tuple(dataset for dataset in self.datasets if dataset in wanted)
+
+
+def require_data(suite: Suite, datasets: tuple[Dataset, ...]) -> None:
+    """Raise MissingData, saying what to do, unless the raw files of all `datasets` are there."""
+    lacking = [dataset for dataset in datasets if dataset.missing()]
+    if not lacking:
+        return
+    text = [f"the data of {len(lacking)} of {len(datasets)} datasets of suite {suite.name} is not here:"]
+    for dataset in lacking:
+        names = ", ".join(path.name for path in dataset.missing())
+        text.append(f"  {dataset.raw}/ lacks {names}" + (f"  (from {_HUB}/{dataset.repo})" if dataset.repo else ""))
+    text.append(
+        "Put the files there"
+        + (", at the revisions that `r2med list --suite r2med` shows;" if lacking[0].repo else ".")
+    )
+    if lacking[0].repo:
+        text.append("or name a folder that holds them with --suite FOLDER; or try the embedded sample: --suite mini")
+    raise MissingData("\n".join(text))
+
+
+@cache
+def _described() -> dict:
+    return yaml.load(SUITES_FILE.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def builtin_names() -> tuple[str, ...]:
+    """The suites that the package describes."""
+    return tuple(_described()["suites"])
+
+
+def load_suite(name: str, workspace: Workspace) -> Suite:
+    """The suite of that name, or the suite that the folder of that path holds.
+
+    Raises UsageError for a name that is neither, and for a folder that holds no dataset.
+    """
+    if name not in builtin_names():
+        return _folder(name)
+    title = _described()["suites"][name]["title"]
+    datasets = []
+    for facts in _described()["datasets"]:
+        if name == "mini":
+            kept = {key: facts[key] for key in ("slug", "name", "short", "task")}
+            datasets.append(Dataset(raw=MINI / facts["slug"], **kept))
+        else:
+            raw = workspace.data(name) / facts["slug"]
+            datasets.append(Dataset(raw=raw, **{**facts, "words": tuple(facts["words"])}))
+    return Suite(name, title, tuple(datasets), name, sample=name == "mini")
+
+
+def _folder(name: str) -> Suite:
+    folder = Path(name)
+    if not folder.is_dir():
+        hint = did_you_mean(name, builtin_names())
+        known = ", ".join(builtin_names())
+        raise UsageError(f"no suite {name!r}{hint}; suites are {known}, or a folder of datasets in R2MED's layout")
+    suite = folder.resolve().name
+    if suite in builtin_names():
+        raise UsageError(f"{name}: a folder named {suite} would be taken for the suite of that name; rename it")
+    inside = (
+        [folder]
+        if (folder / CORPUS_FILE).is_file()
+        else sorted(path for path in folder.iterdir() if (path / CORPUS_FILE).is_file())
+    )
+    if not inside:
+        raise UsageError(f"{name}: holds no dataset: neither {CORPUS_FILE} nor sub-folders with it")
+    slugs = {path: path.resolve().name for path in inside}
+    for label in (suite, *slugs.values()):
+        if not _SLUG.fullmatch(label):
+            raise UsageError(f"{name}: the folder name {label!r} must consist of letters, digits, - and _")
+    datasets = tuple(Dataset(slug, slug, slug, path) for path, slug in slugs.items())
+    return Suite(suite, f"datasets of {folder}", datasets, name)

@@ -1,0 +1,164 @@
+"""Topics, qrels and runs: strict readers, and writers whose output trec_eval and Pyserini read.
+
+Order of tied scores. A run lists its documents as the search engine ranked them; Anserini breaks ties by
+document id, ascending. Evaluation follows trec_eval, which ignores the rank column and sorts by score
+descending, then document id *descending* (as bytes).
+"""
+
+import gzip
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import BadInput
+from .jsonl import Faults, objects
+
+Qrels = dict[str, dict[str, int]]
+Run = dict[str, dict[str, float]]
+
+_RUN_COLUMNS = "query Q0 document rank score tag"
+_QRELS_COLUMNS = "query 0 document relevance"
+_WHITE_SPACE = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
+
+
+@contextmanager
+def _open(path: Path):
+    """Binary lines of a plain or gzipped file; whatever goes wrong in reading it becomes BadInput."""
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if zipped else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _rows(path: Path, columns: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of every line with as many fields as `columns` names.
+
+    Fields are parted by ASCII white space only, as trec_eval does: an id may hold a no-break space.
+    """
+    wanted = columns.count(" ") + 1
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            fields = line.split()
+            if len(fields) == wanted:
+                try:
+                    yield number, [field.decode("utf-8") for field in fields]
+                except UnicodeDecodeError:
+                    faults.add(path, number, "not UTF-8 (save the file as UTF-8)")
+            elif fields:
+                faults.add(path, number, f"{len(fields)} columns, but {wanted} are wanted: {columns}")
+
+
+def read_run(path: Path) -> Run:
+    """Read a TREC run (plain or gzipped): query -> document -> score, queries and documents in file order.
+
+    Raises BadInput with every fault (file and line): wrong number of columns, a score that is no finite
+    number, the same document twice for one query, no row at all.
+    """
+    faults, run, seen = Faults(), {}, {}
+    for number, (query, _, document, _, text, _) in _rows(path, _RUN_COLUMNS, faults):
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            faults.add(path, number, f"score {text!r} is not a finite number (columns: {_RUN_COLUMNS})")
+            continue
+        first = seen.setdefault((query, document), number)
+        if first != number:
+            faults.add(path, number, f"document {document!r} of query {query!r} stands on line {first} already")
+            continue
+        run.setdefault(query, {})[document] = score
+    faults.check()
+    if not run:
+        raise BadInput(f"{path}: holds no row; a run has lines of 6 columns: {_RUN_COLUMNS}")
+    return run
+
+
+def write_run(path: Path, hits: Iterable[tuple[str, list[str], list[float]]], tag: str = "Anserini") -> None:
+    """Write a run in the form of Pyserini's TREC writer, byte for byte.
+
+    `hits` yields (query id, document ids, scores), best first. Scores are written to 6 decimals.
+    """
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for query, documents, scores in hits:
+            file.writelines(
+                f"{query} Q0 {document} {rank} {score:.6f} {tag}\n"
+                for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1)
+            )
+
+
+def relevance(value: object) -> int | None:
+    """A relevance judgement as an integer: 2, "2" and 2.0 are one; None for anything else (0.5, true, "high")."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 2**31 else None
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Read judgements: TREC qrels (4 columns, also gzipped), or R2MED's `.jsonl` with q_id, p_id and score.
+
+    Negative relevance means judged, not relevant. Raises BadInput with every fault: wrong columns, a
+    relevance that is no integer, one pair judged twice with different values, no row at all.
+    """
+    faults, qrels = Faults(), {}
+    for number, query, document, value in _judgements(path, faults):
+        grade = relevance(value)
+        if grade is None:
+            faults.add(path, number, f"relevance {value!r} is not an integer")
+        elif qrels.setdefault(query, {}).setdefault(document, grade) != grade:
+            known = qrels[query][document]
+            faults.add(path, number, f"query {query!r}, document {document!r}: judged {known} before, now {grade}")
+    faults.check()
+    if not qrels:
+        raise BadInput(f"{path}: holds no judgement; qrels have lines of 4 columns: {_QRELS_COLUMNS}")
+    return qrels
+
+
+def _judgements(path: Path, faults: Faults) -> Iterator[tuple[int, str, str, object]]:
+    if path.suffix == ".jsonl":
+        for number, row in objects(path, faults):
+            if {"q_id", "p_id", "score"} <= set(row):
+                yield number, str(row["q_id"]), str(row["p_id"]), row["score"]
+            else:
+                faults.add(path, number, "keys q_id, p_id and score are wanted")
+        return
+    for number, (query, _, document, value) in _rows(path, _QRELS_COLUMNS, faults):
+        yield number, query, document, value
+
+
+def write_qrels(path: Path, qrels: Qrels) -> None:
+    """Write TREC qrels, sorted as given."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for query, judged in qrels.items():
+            file.writelines(f"{query} 0 {document} {grade}\n" for document, grade in judged.items())
+
+
+def write_topics(as_json: Path, as_tsv: Path, topics: dict[str, str]) -> None:
+    """Write topics twice, sorted by id as a string, which is the order of Pyserini's runs.
+
+    The JSON form is the one that stages and commands read: Pyserini keeps its ids as strings ("007") and its
+    texts whole. The TSV form, with white space folded to single blanks, is for line-based tools.
+    """
+    ordered = {query: {"title": topics[query]} for query in sorted(topics)}
+    as_json.write_text(json.dumps(ordered, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    with as_tsv.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{query}\t{_WHITE_SPACE.sub(' ', topic['title'])}\n" for query, topic in ordered.items())
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Query id -> text, in the order of the file that `write_topics` wrote."""
+    return {query: topic["title"] for query, topic in json.loads(path.read_text(encoding="utf-8")).items()}

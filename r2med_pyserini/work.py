@@ -1,0 +1,180 @@
+"""What the commands do: from the words of a command line to a plan, and from a plan to what is printed."""
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import commands, conditions, evaluation
+from .artifacts import Hashes
+from .collection import warnings
+from .errors import R2medError, UsageError
+from .paths import Collection, Workspace
+from .plan import Cell, Plan, make_plan, read_health
+from .report import table
+from .stages import Progress, Stage, current, execute
+from .suggest import did_you_mean
+from .suites import load_suite, require_data
+from .verdicts import passes
+
+Observer = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has to say. Not `good`: exit status 1."""
+
+    text: str = ""
+    good: bool = True
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Conditions on datasets of one suite, planned."""
+
+    workspace: Workspace
+    hashes: Hashes
+    threads: int
+    plan: Plan
+
+    @classmethod
+    def prepare(
+        cls,
+        names: tuple[str, ...],
+        everything: bool,
+        suite: str,
+        datasets: tuple[str, ...],
+        threads: int,
+        need_data: bool = True,
+    ) -> "Work":
+        """Check everything that can be checked before work begins. Raises UsageError, BadInput or MissingData."""
+        if bool(names) == everything:
+            raise UsageError("name one or more conditions, or --all (`r2med list` shows them)")
+        workspace = Workspace.default()
+        found = load_suite(suite, workspace)
+        chosen = found.select(datasets)
+        loaded = conditions.load_all(names or conditions.names())
+        if need_data:
+            require_data(found, chosen)
+        hashes = Hashes(workspace.hashes)
+        return cls(workspace, hashes, threads, make_plan(loaded, found, chosen, workspace, hashes, threads))
+
+    def preview(self) -> list[str]:
+        """Every stage in order, and whether it is done."""
+        state = current(self.plan.stages, self.hashes)
+        self.hashes.save()
+        lines = [
+            f"{'done ' if state[stage] else 'to do'}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages
+        ]
+        return [*lines, f"{sum(state.values())} of {len(state)} stages done"]
+
+    def commands(self) -> list[str]:
+        """The Pyserini commands of every cell: with our Java first, then plain; and the one that makes the collections."""
+        suite = self.plan.suite
+        lines = [f"r2med convert --suite {shlex.quote(suite.argument)}"]
+        for cell in self.plan.cells:
+            lines.append(
+                f"\n# {cell.condition.name} on {suite.name}/{cell.dataset.slug}: with the Java that r2med finds"
+            )
+            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.workspace, commands.OURS)
+            lines.append("# the same with a Java 21 of your own that has the module jdk.incubator.vector")
+            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.workspace, commands.PLAIN)
+        return lines
+
+    def execute(self, observe: Observer) -> Outcome:
+        """Bring everything up to date and show the scores."""
+        failed = execute(self.plan.stages, self.threads, self.hashes, observe)
+        scored = {cell: cell.read() for cell in self.plan.cells if _reached(cell.scores, failed)}
+        outcome = self._outcome(scored, evaluation.HEADLINE, "text")
+        paths = [f"  {cell.run_path}" for cell in scored]
+        text = [outcome.text, "", *self._findings(failed), "Runs:", *paths] if scored else []
+        return Outcome("\n".join(text), outcome.good and not failed, [str(error) for error in failed.values()])
+
+    def report(self, measure: str, form: str, only_present: bool) -> Outcome:
+        """Show the scores of current runs, without running anything.
+
+        `only_present` leaves out the conditions that have none. Raises R2medError if nothing is left, UsageError for
+        a measure that is not kept.
+        """
+        if measure not in evaluation.MEASURES:
+            kept = ", ".join(evaluation.MEASURES)
+            raise UsageError(f"no measure {measure!r}{did_you_mean(measure, evaluation.MEASURES)}; kept are {kept}")
+        state = current(self.plan.stages, self.hashes)
+        self.hashes.save()
+        scored = {cell: cell.read() for cell in self.plan.cells if state[cell.scores]}
+        present = {cell.condition.name for cell in scored}
+        cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
+        if not cells:
+            raise R2medError(f"no current run of suite {self.plan.suite.name} here; make one with `r2med run`")
+        return self._outcome(scored, measure, form, cells)
+
+    def _outcome(
+        self, scored: dict[Cell, evaluation.Scores], measure: str, form: str, cells: Iterable[Cell] = ()
+    ) -> Outcome:
+        suite = self.plan.suite
+        entries = [
+            table.entry(cell.condition, suite, cell.dataset, scored.get(cell)) for cell in cells or self.plan.cells
+        ]
+        rows = table.rows(entries)
+        text = table.render(rows, suite, measure, form)
+        if form in ("text", "markdown"):
+            note = (
+                "; NOT R2MED's scores: an embedded sample for trying the tool, not medical advice"
+                if suite.sample
+                else ""
+            )
+            text = f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}"
+        return Outcome(text, all(passes(row.verdict) for row in rows))
+
+    def _findings(self, failed: dict[Stage, R2medError]) -> list[str]:
+        """What the health reports of the collections say, and where to read more."""
+        lines = []
+        for stage in self.plan.only("convert"):
+            if stage not in failed:
+                files = Collection(stage.artifact.path)
+                found = warnings(read_health(files))
+                lines += [f"Note: {stage.subject}: {text}" for text in found]
+        return lines
+
+
+def _reached(stage: Stage, failed: dict[Stage, R2medError]) -> bool:
+    """Whether neither a stage nor anything that it needs failed."""
+    return stage not in failed and all(_reached(need, failed) for need in stage.needs)
+
+
+def convert(suite: str, datasets: tuple[str, ...], threads: int, observe: Observer) -> Outcome:
+    """Make the collections of a suite, and say what is odd in them."""
+    workspace = Workspace.default()
+    found = load_suite(suite, workspace)
+    chosen = found.select(datasets)
+    require_data(found, chosen)
+    hashes = Hashes(workspace.hashes)
+    work = Work(workspace, hashes, threads, make_plan((), found, chosen, workspace, hashes, threads))
+    failed = execute(work.plan.stages, threads, hashes, observe)
+    made = [f"{stage.artifact.path}" for stage in work.plan.stages if stage not in failed]
+    lines = [*work._findings(failed), *made]
+    return Outcome("\n".join(lines), not failed, [str(error) for error in failed.values()])
+
+
+def dataset_qrels(suite: str, dataset: str) -> Path:
+    """The qrels file of a dataset; its collection is made if it is not there yet. Raises R2medError."""
+    outcome = convert(suite, (dataset,), 1, lambda _: None)
+    if not outcome.good:
+        raise R2medError("\n".join(outcome.errors))
+    workspace = Workspace.default()
+    found = load_suite(suite, workspace)
+    (chosen,) = found.select((dataset,))
+    return workspace.collection(found.name, chosen.slug).qrels
+
+
+def split_target(name: str, suite: str) -> tuple[str, str | None]:
+    """`bm25-rm3-biology` -> ("bm25-rm3", "biology"); `bm25-all` -> ("bm25", None). Raises UsageError."""
+    slugs = {dataset.slug: dataset.slug for dataset in load_suite(suite, Workspace.default()).datasets}
+    endings = {**slugs, "all": None}
+    for ending, dataset in endings.items():
+        condition = name.removesuffix(f"-{ending}")
+        if condition != name and condition in conditions.names():
+            return condition, dataset
+    known = [f"{condition}-{ending}" for condition in conditions.names() for ending in endings]
+    raise UsageError(f"no target {name!r}{did_you_mean(name, known)} (`make help` and `make list` show what there is)")
