@@ -64,7 +64,9 @@ def _open(index: Path):
     directory = java_class("org.apache.lucene.store.FSDirectory").open(
         java_class("java.nio.file.Paths").get(str(index.absolute()))
     )
-    return as_java("org.apache.lucene.index.IndexReader", java_class("org.apache.lucene.index.DirectoryReader").open(directory))
+    return as_java(
+        "org.apache.lucene.index.IndexReader", java_class("org.apache.lucene.index.DirectoryReader").open(directory)
+    )
 
 
 def search(
@@ -138,9 +140,7 @@ class _Searcher:
         elif spec.feedback == ROCCHIO:
             reranker = java_class("io.anserini.rerank.lib.RocchioReranker")
             documents = (spec.fb_terms, spec.fb_docs) * 2  # for relevant and for non-relevant ones, which are not used
-            cascade.add(
-                reranker(self._analyzer, None, CONTENTS, *documents, spec.alpha, spec.beta, 0.0, False, False)
-            )
+            cascade.add(reranker(self._analyzer, None, CONTENTS, *documents, spec.alpha, spec.beta, 0.0, False, False))
         cascade.add(java_class("io.anserini.rerank.lib.ScoreTiesAdjusterReranker")())
         return cascade
 
@@ -198,7 +198,10 @@ class OfficialBM25:
         self._should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
 
     def similarity(self):
-        """k1 (1 - b + b L / avgdl) written with Lucene's average length: k1' = k1 (1 - b) + k1 b r, b' = k1 b r / k1'."""
+        """Lucene's BM25 with the pair (k1', b') that gives k1 (1 - b + b L / avgdl) for Lucene's average length.
+
+        With r = Lucene's average length / avgdl: k1' = k1 (1 - b) + k1 b r, and b' = k1 b r / k1'.
+        """
         ratio = (self._tokens / self._indexed) / self._mean_length
         length_part = self._k1 * self._b * ratio
         k1 = self._k1 * (1 - self._b) + length_part

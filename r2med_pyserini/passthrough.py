@@ -1,11 +1,13 @@
 """Any Pyserini module, run with the Java that we find."""
 
 import importlib.util
+import os
 import runpy
 import sys
+from pathlib import Path
 
 from .errors import UsageError
-from .jvm import start
+from .jvm import find_java, start
 
 
 def run_module(module: str, arguments: tuple[str, ...]) -> None:
@@ -18,14 +20,14 @@ def run_module(module: str, arguments: tuple[str, ...]) -> None:
     if not _exists(name):
         raise UsageError(f"no module {name} in the installed pyserini (for example search.lucene, index.lucene)")
     start(quiet=False)
+    java = find_java().home / "bin"  # for modules that start a Java of their own, as eval.trec_eval does
+    os.environ["PATH"] = f"{java}{os.pathsep}{os.environ.get('PATH', '')}"
     sys.argv = [name, *arguments]
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _exists(name: str) -> bool:
     """Looks the module's file up without importing its parents, which would take many seconds."""
-    from pathlib import Path
-
     package = importlib.util.find_spec("pyserini")
     if package is None:
         return False

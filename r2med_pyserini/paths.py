@@ -33,6 +33,7 @@ class Collection:
 
     @property
     def docs(self) -> Path:
+        """The documents, one JSON object with id and contents a line."""
         return self.corpus / "docs.jsonl"
 
     @property
@@ -47,10 +48,12 @@ class Collection:
 
     @property
     def qrels(self) -> Path:
+        """The judgements, as trec_eval reads them."""
         return self.root / "qrels.txt"
 
     @property
     def health(self) -> Path:
+        """Counts, and what is odd in the data."""
         return self.root / "health.json"
 
 
@@ -62,6 +65,7 @@ class Workspace:
 
     @classmethod
     def default(cls) -> "Workspace":
+        """The folder that R2MED_HOME names, or the current one."""
         return cls(Path(os.environ.get("R2MED_HOME") or "."))
 
     def data(self, suite: str) -> Path:
@@ -69,15 +73,19 @@ class Workspace:
         return self.root / "data" / suite
 
     def collection(self, suite: str, dataset: str) -> Collection:
+        """The converted files of a dataset."""
         return Collection(self.root / "collections" / suite / dataset)
 
     def index(self, kind: str, suite: str, dataset: str) -> Path:
+        """An index folder; `kind` says what kind of index it is."""
         return self.root / "indexes" / f"{kind}.{suite}-{dataset}"
 
     def run(self, suite: str, dataset: str, condition: str) -> Path:
+        """A run file."""
         return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.txt"
 
     def scores(self, suite: str, dataset: str, condition: str) -> Path:
+        """The scores of a run."""
         return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.scores.json"
 
     @property

@@ -45,7 +45,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Suite:
-    """A set of datasets. `argument` is what --suite calls it; `sample` marks scores that must not be taken for R2MED's."""
+    """A set of datasets.
+
+    `argument` is what --suite calls it; `sample` marks a suite whose scores must not be taken for R2MED's.
+    """
 
     name: str
     title: str

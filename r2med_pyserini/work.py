@@ -70,7 +70,7 @@ class Work:
         return [*lines, f"{sum(state.values())} of {len(state)} stages done"]
 
     def commands(self) -> list[str]:
-        """The Pyserini commands of every cell: with our Java first, then plain; and the one that makes the collections."""
+        """The Pyserini commands of every cell, with our Java and plain, after the one that makes the collections."""
         suite = self.plan.suite
         lines = [f"r2med convert --suite {shlex.quote(suite.argument)}"]
         for cell in self.plan.cells:
@@ -87,8 +87,7 @@ class Work:
         failed = execute(self.plan.stages, self.threads, self.hashes, observe)
         scored = {cell: cell.read() for cell in self.plan.cells if _reached(cell.scores, failed)}
         outcome = self._outcome(scored, evaluation.HEADLINE, "text")
-        paths = [f"  {cell.run_path}" for cell in scored]
-        text = [outcome.text, "", *self._findings(failed), "Runs:", *paths] if scored else []
+        text = [outcome.text, *self._findings(failed), *self._run_paths(scored)]
         return Outcome("\n".join(text), outcome.good and not failed, [str(error) for error in failed.values()])
 
     def report(self, measure: str, form: str, only_present: bool) -> Outcome:
@@ -127,8 +126,16 @@ class Work:
             text = f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}"
         return Outcome(text, all(passes(row.verdict) for row in rows))
 
+    def _run_paths(self, cells: Iterable[Cell]) -> list[str]:
+        """Where the runs are, a line for each condition."""
+        runs: dict[str, list[Path]] = {}
+        for cell in cells:
+            runs.setdefault(cell.condition.name, []).append(cell.run_path)
+        every = {name: self.workspace.run(self.plan.suite.name, "*", name) for name in runs}
+        return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
+
     def _findings(self, failed: dict[Stage, R2medError]) -> list[str]:
-        """What the health reports of the collections say, and where to read more."""
+        """What is odd in the collections, from their health reports."""
         lines = []
         for stage in self.plan.only("convert"):
             if stage not in failed:

@@ -1,5 +1,6 @@
 """What a person sees while stages run: a line for each that did something, and on a terminal what is running now."""
 
+import shutil
 import time
 from typing import TextIO
 
@@ -16,6 +17,7 @@ class Printer:
         self._began = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
+        """Show one step."""
         stage = progress.stage
         if self._live:
             self._stream.write("\r\x1b[K")
@@ -25,7 +27,5 @@ class Printer:
         if self._live and progress.running:
             names = ", ".join(str(stage) for stage in progress.running)
             text = f"{time.monotonic() - self._began:.0f} s  {progress.done}/{progress.total} done, now: {names}"
-            self._stream.write(
-                text[: click.get_terminal_size()[0] - 1] if hasattr(click, "get_terminal_size") else text[:79]
-            )
+            self._stream.write(text[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()

@@ -52,6 +52,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
+        """The worst of the entries' verdicts."""
         return verdicts.worst(entry.verdict for entry in self.entries)
 
 
