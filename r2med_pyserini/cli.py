@@ -182,6 +182,22 @@ def eval_(
 
 
 @cli.command()
+@CONDITIONS
+@SUITE
+@click.option("--all", "everything", is_flag=True, help="Every condition.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def record(conditions: tuple[str, ...], suite: str, everything: bool, yes: bool) -> None:
+    """Write the scores of complete, current runs into the conditions' files as their recorded figures."""
+    from . import recording
+    from .work import Work
+
+    for name, condition in Work.prepare(conditions, everything, suite, (), 1).record().items():
+        click.echo(f"{condition.file}:\n{recording.block({suite: condition.recorded[suite]})}")
+        if yes or click.confirm(f"Record this for {name}?"):
+            recording.write(condition.file, condition.recorded)
+
+
+@cli.command()
 def doctor() -> None:
     """Check this machine: versions, Java, memory, disk, data; exit status 1 if something is wrong."""
     from . import doctor as checks

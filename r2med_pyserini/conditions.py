@@ -1,6 +1,7 @@
 """Conditions: one retrieval system each, described by one YAML file, validated as a whole before anything runs."""
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ LUCENE = "lucene"
 BM25, QLD, BM25QS, BM25_OFFICIAL = "bm25", "qld", "bm25qs", "bm25-official"
 RM3, ROCCHIO = "rm3", "rocchio"
 MAX_HITS = 1_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,29 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """Our own figures for one suite: dataset -> measure -> value; and the versions that they were made with."""
+
+    made_with: dict[str, str]
+    scores: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
 class Condition:
-    """A retrieval system. `recorded` holds our own figures: suite -> dataset -> measure -> value."""
+    """A retrieval system, as the YAML file `file` describes it. `recorded` holds our own figures by suite."""
 
     name: str
     title: str
     index: IndexSpec
     search: SearchSpec
     published: Published | None = None
-    recorded: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    recorded: dict[str, Recorded] = field(default_factory=dict)
+    file: Path | None = None
+
+    def recorded_scores(self, suite: str, dataset: str) -> dict[str, float]:
+        """The recorded figures of one dataset: measure -> value; empty if there are none."""
+        known = self.recorded.get(suite)
+        return known.scores.get(dataset, {}) if known else {}
 
 
 # Which parameters a ranking model or a feedback method has, with the defaults of Pyserini's command line.
@@ -175,22 +191,33 @@ def _published(reader: _Reader, value: object) -> Published | None:
     return Published(str(values["source"]), str(values["retriever"]), **numbers)
 
 
-def _recorded(reader: _Reader, value: object) -> dict:
+def _recorded(reader: _Reader, value: object) -> dict[str, Recorded]:
     if not isinstance(value, dict):
-        reader.fault("recorded: a mapping suite -> dataset -> measure -> value is wanted")
+        reader.fault("recorded: a mapping by suite is wanted")
         return {}
-    for suite, datasets in value.items():
-        for dataset, measures in datasets.items() if isinstance(datasets, dict) else [("", None)]:
-            if not isinstance(measures, dict):
-                reader.fault(f"recorded: {suite} {dataset}: a mapping measure -> value is wanted")
-                continue
-            for measure, figure in measures.items():
-                if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure <= 1:
-                    reader.fault(f"recorded: {suite} {dataset} {measure}: {figure!r} is no number between 0 and 1")
-    return value
+    found = {}
+    for suite, record in value.items():
+        where = f"recorded: {suite}"
+        parts = reader.mapping(record, where, {"with", "scores"}, {"with", "scores"})
+        if parts.keys() != {"with", "scores"} or not all(isinstance(part, dict) for part in parts.values()):
+            reader.fault(f"{where}: `with` and `scores` are mappings")
+            continue
+        for dataset, measures in parts["scores"].items():
+            _figures(reader, f"{where} {dataset}", measures)
+        found[str(suite)] = Recorded(parts["with"], parts["scores"])
+    return found
 
 
-def parse(text: str, name: str, where: str) -> Condition:
+def _figures(reader: _Reader, where: str, measures: object) -> None:
+    if not isinstance(measures, dict):
+        reader.fault(f"{where}: a mapping measure -> value is wanted")
+        return
+    for measure, figure in measures.items():
+        if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure <= 1:
+            reader.fault(f"{where} {measure}: {figure!r} is no number between 0 and 1")
+
+
+def parse(text: str, name: str, where: str, file: Path | None = None) -> Condition:
     """The condition that a YAML text describes. Raises BadInput with every fault, each naming `where`."""
     try:
         value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -213,7 +240,7 @@ def parse(text: str, name: str, where: str) -> Condition:
         reader.fault(f"title: {values['title']!r} is no text")
     if reader.faults or search is None:
         raise BadInput(reader.faults)
-    return Condition(name, values["title"], index, search, published, recorded)
+    return Condition(name, values["title"], index, search, published, recorded, file)
 
 
 @cache
@@ -232,9 +259,11 @@ def load(name: str) -> Condition:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if own and not _NAME.fullmatch(path.stem):
+        raise UsageError(f"{path}: the file's name becomes the condition's; letters, digits, . _ + and - are wanted")
     if own and path.stem in names():
         raise UsageError(f"{path}: {path.stem} is the name of a condition of the package; rename the file")
-    return parse(text, path.stem, str(path))
+    return parse(text, path.stem, str(path), path)
 
 
 def load_all(wanted: tuple[str, ...]) -> list[Condition]:

@@ -121,7 +121,7 @@ def _folder(name: str) -> Suite:
     if not folder.is_dir():
         hint = did_you_mean(name, builtin_names())
         known = ", ".join(builtin_names())
-        raise UsageError(f"no suite {name!r}{hint}; suites are {known}, or a folder of datasets in R2MED's layout")
+        raise UsageError(f"no suite {name!r}; suites are {known}, or a folder of datasets in R2MED's layout{hint}")
     suite = folder.resolve().name
     if suite in builtin_names():
         raise UsageError(f"{name}: a folder named {suite} would be taken for the suite of that name; rename it")

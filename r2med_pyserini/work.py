@@ -1,15 +1,17 @@
 """What the commands do: from the words of a command line to a plan, and from a plan to what is printed."""
 
+import hashlib
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import commands, conditions, evaluation
+from . import __version__, commands, conditions, evaluation, recording
 from .artifacts import Hashes
 from .collection import warnings
 from .errors import R2medError, UsageError
-from .paths import Collection, Workspace
+from .jvm import anserini_version
+from .paths import RAW_FILES, Collection, Workspace
 from .plan import Cell, Plan, make_plan, read_health
 from .report import table
 from .stages import Progress, Stage, current, execute
@@ -125,6 +127,33 @@ class Work:
             )
             text = f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}"
         return Outcome(text, all(passes(row.verdict) for row in rows))
+
+    def record(self) -> dict[str, conditions.Condition]:
+        """The conditions with the scores of their current runs put in as recorded figures, by name.
+
+        Raises R2medError unless every dataset of the suite has a current run of every condition.
+        """
+        suite, state = self.plan.suite, current(self.plan.stages, self.hashes)
+        lacking = [
+            f"{cell.condition.name} on {cell.dataset.slug}" for cell in self.plan.cells if not state[cell.scores]
+        ]
+        if lacking:
+            raise R2medError(
+                f"no current run of {', '.join(lacking)}; only complete runs are recorded: use `r2med run`"
+            )
+        data = "".join(self.hashes.of(dataset.raw / name) for dataset in suite.datasets for name in RAW_FILES)
+        versions = {"r2med-pyserini": __version__, "anserini": anserini_version()}
+        made_with = versions | {"data": hashlib.sha256(data.encode()).hexdigest()[:16]}
+        scores: dict[str, dict] = {}
+        for cell in self.plan.cells:
+            scores.setdefault(cell.condition.name, {})[cell.dataset.slug] = recording.figures(cell.read())
+        known = {cell.condition.name: cell.condition for cell in self.plan.cells}
+        return {
+            name: replace(
+                known[name], recorded=known[name].recorded | {suite.name: conditions.Recorded(made_with, table)}
+            )
+            for name, table in scores.items()
+        }
 
     def _run_paths(self, cells: Iterable[Cell]) -> list[str]:
         """Where the runs are, a line for each condition."""

@@ -29,7 +29,7 @@ def entry(condition: Condition, suite: Suite, dataset: Dataset, scores: Scores |
     """Hold the scores of a cell against every figure recorded for it."""
     if scores is None:
         return Entry(condition, dataset, None, verdicts.MISSING)
-    recorded = condition.recorded.get(suite.name, {}).get(dataset.slug, {})
+    recorded = condition.recorded_scores(suite.name, dataset.slug)
     judged = (
         verdicts.against_recorded(scores.mean[measure], figure)
         for measure, figure in recorded.items()

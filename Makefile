@@ -1,0 +1,70 @@
+# Every target calls the command line `r2med`; the Makefile only sees to it that it is installed.
+# `make help` shows what there is.
+
+SUITE ?= r2med
+VENV ?= .venv
+DEMO := bm25 bm25-official bm25-rm3 bm25-rocchio bm25qs qld
+R2MED := $(VENV)/bin/r2med
+INSTALLED := $(VENV)/.installed
+TESTED := $(VENV)/.installed-test
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo list doctor report test lint bench clean distclean
+.SUFFIXES:
+
+## help: show this
+help:
+	@echo "R2MED with Pyserini. The main targets:"
+	@echo
+	@sed -n 's/^## \([^:]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-32s %s\n", $$1, $$2}'
+	@echo
+	@echo "Variables: SUITE=r2med|mini|FOLDER (default r2med), PYTHON=a Python 3.12 or newer, ARGS=more options of r2med"
+
+## demo: all lexical conditions on the embedded mini suite: no data to fetch, no Java to install
+demo: $(INSTALLED)
+	@$(R2MED) run $(DEMO) --suite mini $(ARGS)
+
+## CONDITION-all: run a condition on every dataset of SUITE, for example `make bm25-all`
+## CONDITION-DATASET: run it on one dataset, for example `make bm25-biology SUITE=mini`
+.DEFAULT:
+	@$(MAKE) -s --no-print-directory $(INSTALLED)
+	@$(R2MED) target $@ --suite "$(SUITE)" $(ARGS)
+
+## list: show conditions and suites
+list: $(INSTALLED)
+	@$(R2MED) list $(ARGS)
+
+## report: show the scores of the runs made so far
+report: $(INSTALLED)
+	@$(R2MED) report --suite "$(SUITE)" $(ARGS)
+
+## doctor: check Java, memory, disk, data
+doctor: $(INSTALLED)
+	@$(R2MED) doctor
+
+## setup: create .venv and install the package
+setup: $(INSTALLED)
+
+$(INSTALLED): setup.cfg
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" .
+	@touch $@
+
+$(TESTED): $(INSTALLED)
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[test]'
+	@touch $@
+
+## test: run the tests
+test: $(TESTED)
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+## lint: check style
+lint: $(TESTED)
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+## clean: remove collections, indexes and runs that r2med made (data/ and your own files stay)
+clean:
+	@if [ -x $(R2MED) ]; then $(R2MED) clean --yes; fi
+
+## distclean: clean, and remove .venv
+distclean: clean
+	@rm -rf $(VENV)

@@ -1,0 +1,56 @@
+"""Writing the scores of a complete run into a condition's YAML file, as the figures that later runs are held against."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from .conditions import Recorded
+from .errors import BadInput
+from .evaluation import Scores
+
+DIGITS = 4
+_KEY = re.compile(r"^recorded:.*\Z", re.MULTILINE | re.DOTALL)
+_LATER_KEY = re.compile(r"^\w+:", re.MULTILINE)
+
+
+def block(recorded: Mapping[str, Recorded]) -> str:
+    """The `recorded:` block of a condition file."""
+    lines = ["recorded:"]
+    for suite, record in recorded.items():
+        lines += [f"  {suite}:", f"    with: {_flow(record.made_with)}", "    scores:"]
+        lines += [f"      {dataset}: {_flow(figures)}" for dataset, figures in record.scores.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _flow(mapping: Mapping) -> str:
+    return yaml.safe_dump(dict(mapping), default_flow_style=True, sort_keys=False, width=10_000).strip()
+
+
+def figures(scores: Scores) -> dict[str, float]:
+    """The means of a run as they are recorded: to four decimals."""
+    return {measure: round(value, DIGITS) for measure, value in scores.mean.items()}
+
+
+def rewrite(text: str, where: str, recorded: Mapping[str, Recorded]) -> str:
+    """A condition file's text with its `recorded:` block, which is the last key, replaced or added.
+
+    Raises BadInput if another key follows it, which would be lost.
+    """
+    found = _KEY.search(text)
+    kept = text[: found.start()] if found else text if text.endswith("\n") else f"{text}\n"
+    if found and _LATER_KEY.search(found.group(), len("recorded:")):
+        raise BadInput(f"{where}: `recorded:` must be the last key of the file; move it to the end")
+    return kept + block(recorded)
+
+
+def write(path: Path, recorded: Mapping[str, Recorded]) -> None:
+    """Rewrite the condition file `path`; either the old or the new text stands there, never a part. Raises OSError."""
+    text = rewrite(path.read_text(encoding="utf-8"), str(path), recorded)
+    temporary = path.with_name(f".tmp.{path.name}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
