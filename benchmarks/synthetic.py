@@ -90,10 +90,8 @@ def write_dataset(folder: Path, dataset: Dataset, scale: float, writer: Writer) 
     document_lengths = lengths(rng, documents, dataset.words[1])
     document_lengths[rng.choice(documents, max(1, round(documents * EMPTY)), replace=False)] = 0
     query_topics, document_topics = writer.topics(rng, queries), writer.topics(rng, documents)
-    judged = []
-    for topics, more in zip(
-        query_topics, rng.multinomial(dataset.qrels - queries, [1 / queries] * queries), strict=True
-    ):
+    judged, extra = [], rng.multinomial(dataset.qrels - queries, [1 / queries] * queries)
+    for topics, more in zip(query_topics, extra, strict=True):
         judged.append(rng.choice(np.flatnonzero(document_lengths), 1 + more, replace=False))
         for document in judged[-1]:
             document_topics[document, :SHARED] = rng.choice(topics, SHARED, replace=False)

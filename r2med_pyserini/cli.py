@@ -98,12 +98,38 @@ def run(
 @cli.command()
 @SUITE
 @DATASET
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Take the files from this folder.")
 @THREADS
-def convert(suite: str, datasets: tuple[str, ...], threads: int) -> None:
-    """Make collections, topics and qrels only, and say what is odd in the data."""
-    from .work import convert as make
+def data(suite: str, datasets: tuple[str, ...], source: Path | None, threads: int) -> None:
+    """Fetch R2MED from the Hugging Face Hub (or take files you have), verify it, and convert it."""
+    from .data import convert
 
-    _finish(make(suite, datasets, threads, _progress()))
+    _finish(convert(suite, datasets, threads, _progress(), source))
+
+
+@cli.command()
+@SUITE
+@DATASET
+@THREADS
+def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
+    """Describe the datasets: the figures of the paper's table beside the measured ones."""
+    from . import data as described
+
+    _finish(described.stats(suite, datasets, threads, _progress()))
+
+
+@cli.command()
+@click.option("--source", help="r2med (the authors) or mteb.")
+@click.option("--retriever", help="Only this retriever.")
+@click.option("--gar-method", help="Only this kind of generation-augmented retrieval; '' for none.")
+@click.option("--reranker", help="Only this reranker; '' for none.")
+@click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
+@click.option("--format", "form", type=click.Choice(("text", "markdown", "csv")), default="text", show_default=True)
+def published(measure: str, form: str, **wanted: str | None) -> None:
+    """Show published scores, a line a system: those of R2MED's authors, and of MTEB."""
+    from .report import published as shown
+
+    click.echo(shown.render(measure, form, **wanted))
 
 
 @cli.command()
@@ -170,12 +196,12 @@ def eval_(
     as_json: bool,
 ) -> None:
     """Evaluate a TREC run of any tool, as trec_eval -c does."""
+    from .data import qrels_of
     from .report import evaluation as shown
-    from .work import dataset_qrels
 
     if (dataset is None) == (qrels is None):
         raise UsageError("say what to evaluate against: either --dataset NAME (with --suite) or --qrels FILE")
-    text, warning = shown.evaluate_run(run_file, qrels or dataset_qrels(suite, dataset), measures, per_query, as_json)
+    text, warning = shown.evaluate_run(run_file, qrels or qrels_of(suite, dataset), measures, per_query, as_json)
     if warning:
         click.echo(f"Warning: {warning}", err=True)
     click.echo(text)

@@ -9,11 +9,13 @@ from .artifacts import write_json
 from .errors import BadInput, place
 from .jsonl import Faults, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Collection
+from .rawfiles import locate, missing
 from .suggest import did_you_mean
-from .trec import relevance, write_qrels, write_topics
+from .trec import judgement_rows, relevance, write_qrels, write_topics
 
 # Java's String.trim, by which Anserini decides that a document is empty, strips these
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
+_KEYS = {"id", "text", "doc_id", "answer", "body_system", "q_id", "p_id", "score"}
 
 
 def convert(raw: Path, collection: Collection) -> dict:
@@ -26,13 +28,16 @@ def convert(raw: Path, collection: Collection) -> dict:
     collection.corpus.mkdir(parents=True, exist_ok=True)
     faults = Faults()
     health: dict = {"documents": 0, "queries": 0, "judgements": 0, "relevant": 0}
-    documents = _convert_corpus(raw / CORPUS_FILE, collection.docs, health, faults)
-    topics = _read_queries(raw / QUERY_FILE, health, faults)
-    qrels = _read_judgements(raw / QRELS_FILE, health, faults)
+    files = locate(raw)
+    if missing(raw):
+        raise BadInput(f"{raw}: lacks {', '.join(missing(raw))}")
+    documents = _convert_corpus(files[CORPUS_FILE], collection.docs, health, faults)
+    topics = _read_queries(files[QUERY_FILE], health, faults)
+    qrels = _read_judgements(files[QRELS_FILE], health, faults)
     faults.check()
     for name, rows in ((CORPUS_FILE, documents), (QUERY_FILE, topics), (QRELS_FILE, qrels)):
         if not rows:
-            raise BadInput(f"{place(raw / name)}: holds no row")
+            raise BadInput(f"{files[name]}: holds no row")
     health["judged documents missing"] = sorted({doc for judged in qrels.values() for doc in judged} - documents)
     health["judged queries missing"] = sorted(qrels.keys() - topics.keys())
     health["queries without judgements"] = sorted(topics.keys() - qrels.keys())
@@ -53,7 +58,9 @@ def warnings(health: dict) -> list[str]:
         "documents given twice": "documents given twice in the same words, kept once",
         "queries given twice": "queries given twice in the same words, kept once",
         "judgements given twice": "judgements given twice, kept once",
+        "documents with another's text": "documents whose text another one has too",
         "ids written as numbers": "ids written as numbers, read as text",
+        "keys not used": "keys that are not used",
     }
     found = []
     for key, text in listed.items():
@@ -81,10 +88,18 @@ def _identifier(row: dict, key: str, path: Path, number: int, health: dict, faul
     return None
 
 
+def _note_unused(path: Path, row: dict, health: dict) -> None:
+    if not row.keys() <= _KEYS:
+        unused = health.setdefault("keys not used", [])
+        unused += [name for key in row if key not in _KEYS and (name := f"{path.name}: {key}") not in unused]
+
+
 def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tuple[str, str]]:
     """Id and text of every row, once each; the same id with another text is a fault."""
     seen: dict[str, tuple[int, int]] = {}
+    texts: set[int] = set()
     for number, row in objects(path, faults):
+        _note_unused(path, row, health)
         identifier = _identifier(row, "id", path, number, health, faults)
         if identifier is None:
             continue
@@ -106,6 +121,9 @@ def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tupl
         health[noun] += 1
         if not text.strip(_JAVA_BLANK):
             health.setdefault(f"empty {noun}", []).append(identifier)
+        elif known in texts:
+            health.setdefault(f"{noun} with another's text", []).append(identifier)
+        texts.add(known)
         yield identifier, text
 
 
@@ -126,7 +144,8 @@ def _read_queries(path: Path, health: dict, faults: Faults) -> dict[str, str]:
 def _read_judgements(path: Path, health: dict, faults: Faults) -> dict[str, dict[str, int]]:
     qrels: dict[str, dict[str, int]] = {}
     lines: dict[tuple[str, str], int] = {}
-    for number, row in objects(path, faults):
+    for number, row in judgement_rows(path, faults):
+        _note_unused(path, row, health)
         query = _identifier(row, "q_id", path, number, health, faults)
         document = _identifier(row, "p_id", path, number, health, faults)
         grade = relevance(row.get("score"))

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import yaml
 
+from . import published
 from .errors import BadInput, UsageError
 from .paths import CONDITIONS
+from .published import System
 from .suggest import did_you_mean
 
 LUCENE = "lucene"
@@ -56,8 +58,7 @@ class SearchSpec:
 class Published:
     """The published counterpart, and how far from it a score may lie."""
 
-    source: str
-    retriever: str
+    system: System
     tolerance: float = 0.0005
 
 
@@ -184,11 +185,15 @@ def _search(reader: _Reader, value: object) -> SearchSpec | None:
 
 
 def _published(reader: _Reader, value: object) -> Published | None:
-    values = reader.mapping(value, "published", {"source", "retriever", "tolerance"}, {"source", "retriever"})
+    values = reader.mapping(value, "published", {*published.FIELDS, "tolerance"}, {"source", "retriever"})
     if not {"source", "retriever"} <= values.keys():
         return None
     numbers = reader.numbers({key: values[key] for key in values if key == "tolerance"}, "published")
-    return Published(str(values["source"]), str(values["retriever"]), **numbers)
+    system = System(**{key: str(values[key]) for key in values if key != "tolerance"})
+    if system not in published.table():
+        known = [str(other) for other in published.table()]
+        reader.fault(f"published: no figures of {str(system)!r}{did_you_mean(str(system), known)}")
+    return Published(system, **numbers)
 
 
 def _recorded(reader: _Reader, value: object) -> dict[str, Recorded]:
@@ -234,13 +239,13 @@ def parse(text: str, name: str, where: str, file: Path | None = None) -> Conditi
     index = IndexSpec()
     if "index" in values:
         index = _index(reader, values["index"], search and search.model, search and search.feedback)
-    published = _published(reader, values["published"]) if "published" in values else None
+    counterpart = _published(reader, values["published"]) if "published" in values else None
     recorded = _recorded(reader, values["recorded"]) if "recorded" in values else {}
     if not isinstance(values.get("title", ""), str):
         reader.fault(f"title: {values['title']!r} is no text")
     if reader.faults or search is None:
         raise BadInput(reader.faults)
-    return Condition(name, values["title"], index, search, published, recorded, file)
+    return Condition(name, values["title"], index, search, counterpart, recorded, file)
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 
 from .errors import BadInput, place
+from .textio import lines
 
 MAX_FAULTS = 100
 
@@ -27,23 +28,6 @@ class Faults:
         """Raise BadInput with all faults found so far, if any."""
         if self._found:
             raise BadInput(self._found)
-
-
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line that is not blank; a byte order mark and CR before LF are dropped.
-
-    Lines end with LF only: U+2028 and its like may occur inside texts.
-    """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                line = line.strip(b"\r\n")
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent
 CONDITIONS = PACKAGE / "conditions"
 MINI = PACKAGE / "mini"
 SUITES_FILE = PACKAGE / "suites.yaml"
+PUBLISHED_FILE = PACKAGE / "published.csv"
 ANSERINI_LOGGING = PACKAGE / "log4j2-quiet.xml"
 JAVA_LOGGING = PACKAGE / "java-logging.properties"
 

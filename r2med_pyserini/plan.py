@@ -6,17 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from . import collection, evaluation, lucene, trec
+from . import collection, evaluation, hub, lucene, trec
 from .artifacts import Artifact, Hashes, write_json
 from .conditions import Condition, IndexSpec
 from .javatasks import JavaPool
 from .jvm import anserini_version
-from .paths import RAW_FILES, Collection, Workspace
+from .paths import CORPUS_FILE, Collection, Workspace
+from .rawfiles import locate
 from .stages import Stage
 from .suites import Dataset, Suite
 
 # Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
-FORMATS = {"collection": 1, "index": 1, "search": 1, "scores": 1}
+FORMATS = {"fetch": 1, "collection": 1, "index": 1, "search": 1, "scores": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +52,23 @@ def index_serves(have: dict, want: dict) -> bool:
     return have == want or have == {**want, "docvectors": True}
 
 
-def make_plan(
-    conditions: Iterable[Condition],
-    suite: Suite,
-    datasets: Iterable[Dataset],
-    workspace: Workspace,
-    hashes: Hashes,
-    threads: int,
-) -> Plan:
+@dataclass(frozen=True)
+class Setting:
+    """Where and how a plan is carried out. `source` is a folder to take raw files from, instead of the Hub."""
+
+    workspace: Workspace
+    hashes: Hashes
+    threads: int
+    source: Path | None = None
+
+
+def make_plan(conditions: Iterable[Condition], suite: Suite, datasets: Iterable[Dataset], setting: Setting) -> Plan:
     """Plan every condition on every dataset; stages that conditions share appear once.
 
     Datasets come largest first, so that the long ones do not stand alone at the end.
     """
-    builder = _Builder(suite, workspace, hashes, threads)
-    conditions, stages, cells = list(conditions), [], {}
+    conditions, datasets, stages, cells = list(conditions), list(datasets), [], {}
+    builder = _Builder(suite, setting, alone=len(datasets) == 1)
     for dataset in sorted(datasets, key=_size, reverse=True):
         stages += builder.dataset(dataset, conditions, cells)
     ordered = [cells[condition.name, dataset.slug] for condition in conditions for dataset in suite.datasets
@@ -73,20 +77,23 @@ def make_plan(
 
 
 def _size(dataset: Dataset) -> int:
-    corpus = dataset.raw / RAW_FILES[0]
-    return corpus.stat().st_size if corpus.is_file() else 0
+    corpus = locate(dataset.raw).get(CORPUS_FILE)
+    words = dataset.words or (0, 0)
+    return corpus.stat().st_size if corpus else round((dataset.documents or 0) * words[1])
 
 
 class _Builder:
     """Makes the stages of one plan; they share one pool of Java threads."""
 
-    def __init__(self, suite: Suite, workspace: Workspace, hashes: Hashes, threads: int):
-        self._suite, self._workspace, self._hashes = suite, workspace, hashes
-        self._pool = JavaPool(threads)
+    def __init__(self, suite: Suite, setting: Setting, alone: bool):
+        self._suite, self._workspace, self._hashes = suite, setting.workspace, setting.hashes
+        self._source, self._alone = setting.source, alone
+        self._pool, self._hub = JavaPool(setting.threads), hub.Hub()
 
     def dataset(self, dataset: Dataset, conditions: list[Condition], cells: dict) -> list[Stage]:
         """The stages of one dataset; puts its cells into `cells`."""
-        converted = self._collection(dataset)
+        fetched = self._fetch(dataset) if dataset.repo else None
+        converted = self._collection(dataset, fetched)
         indexes: dict[str, Stage] = {}
         runs = []
         for spec in {condition.index for condition in conditions}:
@@ -98,22 +105,39 @@ class _Builder:
             scores = self._scores(dataset, condition, converted, run)
             runs += [run, scores]
             cells[condition.name, dataset.slug] = Cell(condition, dataset, scores, run.artifact.path)
-        return [converted, *(indexes[name] for name in sorted(indexes)), *runs]
+        return [*([fetched] if fetched else []), converted, *(indexes[name] for name in sorted(indexes)), *runs]
 
     def _subject(self, dataset: Dataset, detail: str = "") -> str:
         return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
 
-    def _collection(self, dataset: Dataset) -> Stage:
+    def _fetch(self, dataset: Dataset) -> Stage:
+        artifact = Artifact(dataset.raw, folder=True)
+
+        def recipe() -> dict:
+            return {"fetch": FORMATS["fetch"], "repo": dataset.repo, "revision": dataset.revision}
+
+        def build(folder: Path) -> None:
+            if self._source is not None:
+                hub.adopt(dataset, hub.find_source(dataset, self._source, self._alone), folder)
+            elif artifact.recipe() is None and dataset.raw.exists():
+                hub.adopt(dataset, dataset.raw, folder)
+            else:
+                self._hub.fetch(dataset, folder)
+
+        return Stage("fetch", self._subject(dataset), artifact, recipe, build)
+
+    def _collection(self, dataset: Dataset, fetched: Stage | None) -> Stage:
         files = self._workspace.collection(self._suite.name, dataset.slug)
 
         def recipe() -> dict:
-            raw = {name: self._hashes.of(dataset.raw / name) for name in RAW_FILES}
+            raw = {name: self._hashes.of(path) for name, path in locate(dataset.raw).items()}
             return {"collection": FORMATS["collection"], "raw": raw}
 
         def build(path: Path) -> None:
             collection.convert(dataset.raw, Collection(path))
 
-        return Stage("convert", self._subject(dataset), Artifact(files.root, folder=True), recipe, build)
+        artifact, needs = Artifact(files.root, folder=True), (fetched,) if fetched else ()
+        return Stage("convert", self._subject(dataset), artifact, recipe, build, needs)
 
     def _index(self, dataset: Dataset, spec: IndexSpec, converted: Stage) -> Stage:
         files = Collection(converted.artifact.path)

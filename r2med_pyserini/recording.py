@@ -1,4 +1,4 @@
-"""Writing the scores of a complete run into a condition's YAML file, as the figures that later runs are held against."""
+"""Writing the scores of a complete run into a condition's YAML file: later runs are held against them."""
 
 import re
 from collections.abc import Mapping

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import yaml
 
+from . import rawfiles
 from .errors import MissingData, UsageError
-from .paths import CORPUS_FILE, MINI, RAW_FILES, SUITES_FILE, Workspace
+from .paths import CORPUS_FILE, MINI, SUITES_FILE, Workspace
 from .suggest import did_you_mean
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_HUB = "https://huggingface.co/datasets"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Dataset:
 
     def missing(self) -> list[Path]:
         """The raw files that are not there."""
-        return [self.raw / name for name in RAW_FILES if not (self.raw / name).is_file()]
+        return [self.raw / name for name in rawfiles.missing(self.raw)]
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,11 @@ class Suite:
 
 
 def require_data(suite: Suite, datasets: tuple[Dataset, ...]) -> None:
-    """Raise MissingData, saying what to do, unless the raw files of all `datasets` are there."""
-    lacking = [dataset for dataset in datasets if dataset.missing()]
-    if not lacking:
-        return
-    text = [f"the data of {len(lacking)} of {len(datasets)} datasets of suite {suite.name} is not here:"]
-    for dataset in lacking:
-        names = ", ".join(path.name for path in dataset.missing())
-        text.append(f"  {dataset.raw}/ lacks {names}" + (f"  (from {_HUB}/{dataset.repo})" if dataset.repo else ""))
-    text.append(
-        "Put the files there"
-        + (", at the revisions that `r2med list --suite r2med` shows;" if lacking[0].repo else ".")
-    )
-    if lacking[0].repo:
-        text.append("or name a folder that holds them with --suite FOLDER; or try the embedded sample: --suite mini")
-    raise MissingData("\n".join(text))
+    """Raise MissingData unless every dataset's raw files are there, or can be fetched."""
+    lacking = [dataset for dataset in datasets if dataset.repo is None and dataset.missing()]
+    if lacking:
+        lines = (f"  {dataset.raw}/ lacks {', '.join(path.name for path in dataset.missing())}" for dataset in lacking)
+        raise MissingData("\n".join([f"files of suite {suite.name} are missing:", *lines]))
 
 
 @cache
@@ -125,11 +115,7 @@ def _folder(name: str) -> Suite:
     suite = folder.resolve().name
     if suite in builtin_names():
         raise UsageError(f"{name}: a folder named {suite} would be taken for the suite of that name; rename it")
-    inside = (
-        [folder]
-        if (folder / CORPUS_FILE).is_file()
-        else sorted(path for path in folder.iterdir() if (path / CORPUS_FILE).is_file())
-    )
+    inside = [folder] if _is_dataset(folder) else sorted(path for path in folder.iterdir() if _is_dataset(path))
     if not inside:
         raise UsageError(f"{name}: holds no dataset: neither {CORPUS_FILE} nor sub-folders with it")
     slugs = {path: path.resolve().name for path in inside}
@@ -138,3 +124,7 @@ def _folder(name: str) -> Suite:
             raise UsageError(f"{name}: the folder name {label!r} must consist of letters, digits, - and _")
     datasets = tuple(Dataset(slug, slug, slug, path) for path, slug in slugs.items())
     return Suite(suite, f"datasets of {folder}", datasets, name)
+
+
+def _is_dataset(folder: Path) -> bool:
+    return CORPUS_FILE in rawfiles.locate(folder)

@@ -5,56 +5,39 @@ document id, ascending. Evaluation follows trec_eval, which ignores the rank col
 descending, then document id *descending* (as bytes).
 """
 
-import gzip
 import json
 import math
 import re
-import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .errors import BadInput
 from .jsonl import Faults, objects
+from .textio import lines
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
 
 _RUN_COLUMNS = "query Q0 document rank score tag"
 _QRELS_COLUMNS = "query 0 document relevance"
+_BEIR_COLUMNS = "query document relevance"
 _WHITE_SPACE = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
 
 
-@contextmanager
-def _open(path: Path):
-    """Binary lines of a plain or gzipped file; whatever goes wrong in reading it becomes BadInput."""
-    try:
-        with path.open("rb") as plain:
-            zipped = plain.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if zipped else path.open("rb") as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _rows(path: Path, columns: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every line with as many fields as `columns` names.
+def _rows(path: Path, wanted: Callable[[int], bool], columns: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of every line whose number of fields is `wanted`; `columns` names them in faults.
 
     Fields are parted by ASCII white space only, as trec_eval does: an id may hold a no-break space.
     """
-    wanted = columns.count(" ") + 1
-    with _open(path) as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            fields = line.split()
-            if len(fields) == wanted:
-                try:
-                    yield number, [field.decode("utf-8") for field in fields]
-                except UnicodeDecodeError:
-                    faults.add(path, number, "not UTF-8 (save the file as UTF-8)")
-            elif fields:
-                faults.add(path, number, f"{len(fields)} columns, but {wanted} are wanted: {columns}")
+    for number, line in lines(path):
+        fields = line.split()
+        if wanted(len(fields)):
+            try:
+                yield number, [field.decode("utf-8") for field in fields]
+            except UnicodeDecodeError:
+                faults.add(path, number, "not UTF-8 (save the file as UTF-8)")
+        else:
+            faults.add(path, number, f"{len(fields)} columns; wanted are {columns}")
 
 
 def read_run(path: Path) -> Run:
@@ -64,7 +47,7 @@ def read_run(path: Path) -> Run:
     number, the same document twice for one query, no row at all.
     """
     faults, run, seen = Faults(), {}, {}
-    for number, (query, _, document, _, text, _) in _rows(path, _RUN_COLUMNS, faults):
+    for number, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {_RUN_COLUMNS}", faults):
         try:
             score = float(text)
         except ValueError:
@@ -115,10 +98,13 @@ def read_qrels(path: Path) -> Qrels:
     relevance that is no integer, one pair judged twice with different values, no row at all.
     """
     faults, qrels = Faults(), {}
-    for number, query, document, value in _judgements(path, faults):
-        grade = relevance(value)
+    for number, row in judgement_rows(path, faults):
+        if not {"q_id", "p_id", "score"} <= row.keys():
+            faults.add(path, number, f"keys q_id, p_id and score are wanted (keys here: {', '.join(row)})")
+            continue
+        query, document, grade = str(row["q_id"]), str(row["p_id"]), relevance(row["score"])
         if grade is None:
-            faults.add(path, number, f"relevance {value!r} is not an integer")
+            faults.add(path, number, f"relevance {row['score']!r} is not an integer")
         elif qrels.setdefault(query, {}).setdefault(document, grade) != grade:
             known = qrels[query][document]
             faults.add(path, number, f"query {query!r}, document {document!r}: judged {known} before, now {grade}")
@@ -128,16 +114,20 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
-def _judgements(path: Path, faults: Faults) -> Iterator[tuple[int, str, str, object]]:
-    if path.suffix == ".jsonl":
-        for number, row in objects(path, faults):
-            if {"q_id", "p_id", "score"} <= set(row):
-                yield number, str(row["q_id"]), str(row["p_id"]), row["score"]
-            else:
-                faults.add(path, number, "keys q_id, p_id and score are wanted")
+def judgement_rows(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
+    """Line number and {q_id, p_id, score} of every judgement, unchecked: what a `.jsonl` file holds, or columns.
+
+    Columns are TREC's four, or BEIR's three (query, document, relevance) with or without a header line.
+    """
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        yield from objects(path, faults)
         return
-    for number, (query, _, document, value) in _rows(path, _QRELS_COLUMNS, faults):
-        yield number, query, document, value
+    first = True
+    for number, fields in _rows(path, (3, 4).__contains__, f"4 ({_QRELS_COLUMNS}) or 3 ({_BEIR_COLUMNS})", faults):
+        headed = first and len(fields) == 3 and relevance(fields[-1]) is None and fields[-1][0].isalpha()
+        first = False
+        if not headed:
+            yield number, {"q_id": fields[0], "p_id": fields[-2], "score": fields[-1]}
 
 
 def write_qrels(path: Path, qrels: Qrels) -> None:

@@ -7,7 +7,8 @@
 `MISSING` no score, since the run or a dataset is absent
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 OK, OKISH, NEW, MISSING, FAIL = "OK", "OKish", "NEW", "MISSING", "FAIL"
 _SEVERITY = (OK, NEW, OKISH, MISSING, FAIL)
@@ -28,6 +29,32 @@ def against_published(measured: float, published: float, tolerance: float) -> st
     if difference <= tolerance:
         return OK
     return OKISH if difference <= 5 * tolerance else FAIL
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measured score held against one known figure."""
+
+    measure: str
+    measured: float
+    reference: float
+    verdict: str
+
+    @property
+    def difference(self) -> float:
+        """Ours minus theirs."""
+        return self.measured - self.reference
+
+
+def compare(
+    measured: Mapping[str, float], references: Mapping[str, float], rule: Callable[[float, float], str]
+) -> tuple[Comparison, ...]:
+    """Hold every measure that both have against its figure, in the order of `measured`."""
+    return tuple(
+        Comparison(measure, value, references[measure], rule(value, references[measure]))
+        for measure, value in measured.items()
+        if measure in references
+    )
 
 
 def worst(verdicts: Iterable[str]) -> str:

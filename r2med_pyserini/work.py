@@ -2,42 +2,30 @@
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import __version__, commands, conditions, evaluation, recording
+from . import __version__, commands, conditions, data, evaluation, recording
 from .artifacts import Hashes
-from .collection import warnings
 from .errors import R2medError, UsageError
 from .jvm import anserini_version
-from .paths import RAW_FILES, Collection, Workspace
-from .plan import Cell, Plan, make_plan, read_health
+from .outcome import Observer, Outcome
+from .paths import Workspace
+from .plan import Cell, Plan, Setting, make_plan
+from .rawfiles import locate
 from .report import table
-from .stages import Progress, Stage, current, execute
+from .stages import Stage, current, execute
 from .suggest import did_you_mean
 from .suites import load_suite, require_data
 from .verdicts import passes
-
-Observer = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command has to say. Not `good`: exit status 1."""
-
-    text: str = ""
-    good: bool = True
-    errors: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Work:
     """Conditions on datasets of one suite, planned."""
 
-    workspace: Workspace
-    hashes: Hashes
-    threads: int
+    setting: Setting
     plan: Plan
 
     @classmethod
@@ -59,13 +47,13 @@ class Work:
         loaded = conditions.load_all(names or conditions.names())
         if need_data:
             require_data(found, chosen)
-        hashes = Hashes(workspace.hashes)
-        return cls(workspace, hashes, threads, make_plan(loaded, found, chosen, workspace, hashes, threads))
+        setting = Setting(workspace, Hashes(workspace.hashes), threads)
+        return cls(setting, make_plan(loaded, found, chosen, setting))
 
     def preview(self) -> list[str]:
         """Every stage in order, and whether it is done."""
-        state = current(self.plan.stages, self.hashes)
-        self.hashes.save()
+        state = current(self.plan.stages, self.setting.hashes)
+        self.setting.hashes.save()
         lines = [
             f"{'done ' if state[stage] else 'to do'}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages
         ]
@@ -74,23 +62,26 @@ class Work:
     def commands(self) -> list[str]:
         """The Pyserini commands of every cell, with our Java and plain, after the one that makes the collections."""
         suite = self.plan.suite
-        lines = [f"r2med convert --suite {shlex.quote(suite.argument)}"]
+        lines = [f"r2med data --suite {shlex.quote(suite.argument)}"]
         for cell in self.plan.cells:
             lines.append(
                 f"\n# {cell.condition.name} on {suite.name}/{cell.dataset.slug}: with the Java that r2med finds"
             )
-            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.workspace, commands.OURS)
+            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.setting.workspace, commands.OURS)
             lines.append("# the same with a Java 21 of your own that has the module jdk.incubator.vector")
-            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.workspace, commands.PLAIN)
+            lines += commands.for_cell(cell.condition, suite, cell.dataset, self.setting.workspace, commands.PLAIN)
         return lines
 
     def execute(self, observe: Observer) -> Outcome:
         """Bring everything up to date and show the scores."""
-        failed = execute(self.plan.stages, self.threads, self.hashes, observe)
+        failed = execute(self.plan.stages, self.setting.threads, self.setting.hashes, observe)
         scored = {cell: cell.read() for cell in self.plan.cells if _reached(cell.scores, failed)}
+        errors = [str(error) for error in failed.values()]
+        if not scored:
+            return Outcome(good=False, errors=errors)
         outcome = self._outcome(scored, evaluation.HEADLINE, "text")
-        text = [outcome.text, *self._findings(failed), *self._run_paths(scored)]
-        return Outcome("\n".join(text), outcome.good and not failed, [str(error) for error in failed.values()])
+        text = [outcome.text, *data.findings(self.plan, failed), *self._run_paths(scored)]
+        return Outcome("\n".join(text), outcome.good and not failed, errors)
 
     def report(self, measure: str, form: str, only_present: bool) -> Outcome:
         """Show the scores of current runs, without running anything.
@@ -101,8 +92,8 @@ class Work:
         if measure not in evaluation.MEASURES:
             kept = ", ".join(evaluation.MEASURES)
             raise UsageError(f"no measure {measure!r}{did_you_mean(measure, evaluation.MEASURES)}; kept are {kept}")
-        state = current(self.plan.stages, self.hashes)
-        self.hashes.save()
+        state = current(self.plan.stages, self.setting.hashes)
+        self.setting.hashes.save()
         scored = {cell: cell.read() for cell in self.plan.cells if state[cell.scores]}
         present = {cell.condition.name for cell in scored}
         cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
@@ -126,6 +117,8 @@ class Work:
                 else ""
             )
             text = f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}"
+            details = filter(None, map(table.against_published, rows))
+            text = "\n\n".join([text, *details])
         return Outcome(text, all(passes(row.verdict) for row in rows))
 
     def record(self) -> dict[str, conditions.Condition]:
@@ -133,7 +126,7 @@ class Work:
 
         Raises R2medError unless every dataset of the suite has a current run of every condition.
         """
-        suite, state = self.plan.suite, current(self.plan.stages, self.hashes)
+        suite, state = self.plan.suite, current(self.plan.stages, self.setting.hashes)
         lacking = [
             f"{cell.condition.name} on {cell.dataset.slug}" for cell in self.plan.cells if not state[cell.scores]
         ]
@@ -141,7 +134,9 @@ class Work:
             raise R2medError(
                 f"no current run of {', '.join(lacking)}; only complete runs are recorded: use `r2med run`"
             )
-        data = "".join(self.hashes.of(dataset.raw / name) for dataset in suite.datasets for name in RAW_FILES)
+        data = "".join(
+            self.setting.hashes.of(path) for dataset in suite.datasets for path in locate(dataset.raw).values()
+        )
         versions = {"r2med-pyserini": __version__, "anserini": anserini_version()}
         made_with = versions | {"data": hashlib.sha256(data.encode()).hexdigest()[:16]}
         scores: dict[str, dict] = {}
@@ -160,48 +155,13 @@ class Work:
         runs: dict[str, list[Path]] = {}
         for cell in cells:
             runs.setdefault(cell.condition.name, []).append(cell.run_path)
-        every = {name: self.workspace.run(self.plan.suite.name, "*", name) for name in runs}
+        every = {name: self.setting.workspace.run(self.plan.suite.name, "*", name) for name in runs}
         return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
-
-    def _findings(self, failed: dict[Stage, R2medError]) -> list[str]:
-        """What is odd in the collections, from their health reports."""
-        lines = []
-        for stage in self.plan.only("convert"):
-            if stage not in failed:
-                files = Collection(stage.artifact.path)
-                found = warnings(read_health(files))
-                lines += [f"Note: {stage.subject}: {text}" for text in found]
-        return lines
 
 
 def _reached(stage: Stage, failed: dict[Stage, R2medError]) -> bool:
     """Whether neither a stage nor anything that it needs failed."""
     return stage not in failed and all(_reached(need, failed) for need in stage.needs)
-
-
-def convert(suite: str, datasets: tuple[str, ...], threads: int, observe: Observer) -> Outcome:
-    """Make the collections of a suite, and say what is odd in them."""
-    workspace = Workspace.default()
-    found = load_suite(suite, workspace)
-    chosen = found.select(datasets)
-    require_data(found, chosen)
-    hashes = Hashes(workspace.hashes)
-    work = Work(workspace, hashes, threads, make_plan((), found, chosen, workspace, hashes, threads))
-    failed = execute(work.plan.stages, threads, hashes, observe)
-    made = [f"{stage.artifact.path}" for stage in work.plan.stages if stage not in failed]
-    lines = [*work._findings(failed), *made]
-    return Outcome("\n".join(lines), not failed, [str(error) for error in failed.values()])
-
-
-def dataset_qrels(suite: str, dataset: str) -> Path:
-    """The qrels file of a dataset; its collection is made if it is not there yet. Raises R2medError."""
-    outcome = convert(suite, (dataset,), 1, lambda _: None)
-    if not outcome.good:
-        raise R2medError("\n".join(outcome.errors))
-    workspace = Workspace.default()
-    found = load_suite(suite, workspace)
-    (chosen,) = found.select((dataset,))
-    return workspace.collection(found.name, chosen.slug).qrels
 
 
 def split_target(name: str, suite: str) -> tuple[str, str | None]:

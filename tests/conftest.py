@@ -99,3 +99,16 @@ def med() -> Path:
     if not MED.is_dir():
         pytest.skip("needs the MED collection, which is not part of the project")
     return MED
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file below the test's folder and returns its path."""
+
+    def write(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write

@@ -8,6 +8,8 @@ import click
 
 from ..stages import Progress
 
+LOG_EVERY = 15  # seconds between two lines of what is running, where there is no terminal
+
 
 class Printer:
     """Writes progress to `stream`; call it with every Progress."""
@@ -15,6 +17,14 @@ class Printer:
     def __init__(self, stream: TextIO):
         self._stream, self._live = stream, stream.isatty()
         self._began = time.monotonic()
+        self._next = self._began + LOG_EVERY
+
+    def _due(self) -> bool:
+        """Whether it is time for another line in a log file."""
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + LOG_EVERY
+        return True
 
     def __call__(self, progress: Progress) -> None:
         """Show one step."""
@@ -24,8 +34,8 @@ class Printer:
         if stage is not None and progress.built:
             count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
             click.echo(f"{count} {stage.verb:<8} {stage.subject}  {progress.seconds:.1f} s", file=self._stream)
-        if self._live and progress.running:
+        if progress.running and (self._live or self._due()):
             names = ", ".join(str(stage) for stage in progress.running)
             text = f"{time.monotonic() - self._began:.0f} s  {progress.done}/{progress.total} done, now: {names}"
-            self._stream.write(text[: shutil.get_terminal_size().columns - 1])
+            self._stream.write(text[: shutil.get_terminal_size().columns - 1] if self._live else f"{text}\n")
         self._stream.flush()

@@ -5,11 +5,14 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from .. import verdicts
 from ..conditions import Condition
 from ..evaluation import Scores
+from ..published import figures
 from ..suites import Dataset, Suite
+from ..verdicts import Comparison
 
 FORMATS = ("text", "markdown", "csv", "json")
 _MARKS = {verdicts.FAIL: "!", verdicts.OKISH: "~"}
@@ -17,25 +20,34 @@ _MARKS = {verdicts.FAIL: "!", verdicts.OKISH: "~"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the table: the scores (None if they are missing) and their verdict over all measures."""
+    """One cell of the table: the scores (None if they are missing), and how they compare with every known figure."""
 
     condition: Condition
     dataset: Dataset
     scores: Scores | None
-    verdict: str
+    recorded: tuple[Comparison, ...] = ()
+    published: tuple[Comparison, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict over all measures and figures."""
+        if self.scores is None:
+            return verdicts.MISSING
+        return verdicts.worst(comparison.verdict for comparison in (*self.recorded, *self.published))
 
 
 def entry(condition: Condition, suite: Suite, dataset: Dataset, scores: Scores | None) -> Entry:
-    """Hold the scores of a cell against every figure recorded for it."""
+    """Hold the scores of a cell against every figure recorded and published for it."""
     if scores is None:
-        return Entry(condition, dataset, None, verdicts.MISSING)
-    recorded = condition.recorded_scores(suite.name, dataset.slug)
-    judged = (
-        verdicts.against_recorded(scores.mean[measure], figure)
-        for measure, figure in recorded.items()
-        if measure in scores.mean
-    )
-    return Entry(condition, dataset, scores, verdicts.worst(judged))
+        return Entry(condition, dataset, None)
+    known = condition.recorded_scores(suite.name, dataset.slug)
+    recorded = verdicts.compare(scores.mean, known, verdicts.against_recorded)
+    counterpart = condition.published
+    if counterpart is None:
+        return Entry(condition, dataset, scores, recorded)
+    theirs = figures(counterpart.system, suite.name, dataset.slug)
+    rule = partial(verdicts.against_published, tolerance=counterpart.tolerance)
+    return Entry(condition, dataset, scores, recorded, verdicts.compare(scores.mean, theirs, rule))
 
 
 @dataclass
@@ -113,6 +125,8 @@ def _plain(row: Row, suite: Suite) -> dict:
                 "judged": item.scores and item.scores.judged,
                 "evaluated": item.scores and item.scores.evaluated,
                 "scores": item.scores and item.scores.mean,
+                "recorded": {comparison.measure: comparison.reference for comparison in item.recorded},
+                "published": {comparison.measure: comparison.reference for comparison in item.published},
             }
             for item in row.entries
         },
@@ -133,3 +147,24 @@ def evaluated(entries: Iterable[Entry]) -> str:
         f"{some:,} of {judged:,} judged queries evaluated: {', '.join(names)}"
         for (some, judged), names in counts.items()
     )
+
+
+def against_published(row: Row) -> str:
+    """Ours, theirs and the difference, for every measure that both have: one line a measure and dataset.
+
+    Empty if nothing was published for the row's datasets.
+    """
+    lines = [
+        [item.dataset.slug, c.measure, f"{c.measured:.4f}", f"{c.reference:.4f}", f"{c.difference:+.4f}", c.verdict]
+        for item in row.entries
+        for c in item.published
+    ]
+    if not lines:
+        return ""
+    from tabulate import tabulate
+
+    header = ("dataset", "measure", "ours", "theirs", "difference", "verdict")
+    align = ("left", "left", "right", "right", "right", "left")
+    counterpart = row.condition.published
+    title = f"{row.condition.name} against {counterpart.system}, tolerance {counterpart.tolerance:g}"
+    return f"{title}\n\n{tabulate(lines, header, tablefmt='simple', disable_numparse=True, colalign=align)}"

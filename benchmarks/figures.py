@@ -1,0 +1,79 @@
+"""Figures of the benchmarks, and the machine that they depend on."""
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = ("r2med-pyserini", "pyserini", "gensim", "bm25s", "numpy")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds and MiB of one or more processes run one after another."""
+
+    seconds: float
+    memory: float
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.seconds + other.seconds, max(self.memory, other.memory))
+
+
+NOTHING = Cost(0, 0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; `against` names the line of ours that does the same work."""
+
+    system: str
+    cold: Cost | None
+    warm: Cost | None
+    against: str | None = None
+
+    @property
+    def memory(self) -> float:
+        """The larger peak of the two."""
+        return max(cost.memory for cost in (self.cold, self.warm) if cost)
+
+
+def table(rows: list[Row]) -> str:
+    """The Markdown table."""
+    ours = {row.system: row for row in rows if row.against == row.system}
+    lines = [
+        "| system | cold s | warm s | peak memory MiB | cold / ours | warm / ours |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        mine = ours.get(row.against)
+        seconds = [f"{cost.seconds:.1f}" if cost else "-" for cost in (row.cold, row.warm)]
+        pairs = ((row.cold, mine.cold), (row.warm, mine.warm)) if mine else ()
+        ratios = [f"{cost.seconds / own.seconds:.1f}" for cost, own in pairs] or ["-", "-"]
+        lines.append(f"| {' | '.join((row.system, *seconds, f'{row.memory:,.0f}', *ratios))} |")
+    return "\n".join(lines)
+
+
+def machine(threads: int) -> dict:
+    """What the figures depend on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from r2med_pyserini.jvm import anserini_version, find_java
+
+    versions = {"Python": platform.python_version(), "Java": find_java().version, "Anserini": anserini_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    cpu, information = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if information.is_file():
+        lines = (line.partition(":") for line in information.read_text(encoding="utf-8").splitlines())
+        cpu = next((value.strip() for key, _, value in lines if key.strip() == "model name"), cpu)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "memory GiB": round(memory, 1),
+        "versions": versions,
+    }

@@ -1,0 +1,323 @@
+import gzip
+import json
+import math
+
+import pytest
+
+from r2med_pyserini.errors import BadInput
+from r2med_pyserini.trec import read_qrels, read_run, read_topics, relevance, write_qrels, write_run, write_topics
+
+BOM = b"\xef\xbb\xbf"
+RUN = b"q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1 tag\nq2 Q0 d1 1 -0.5 tag\n"
+AS_READ = {"q1": {"d1": 2.5, "d2": 1.0}, "q2": {"d1": -0.5}}
+ODD_IDS = ["a\u00a0b", "\u00a0a", "a\u3000b", "a\u2003b", "a\u2028b", "a\x85b", "naïve", "日本", "𝛼", "a\ufeffb"]
+
+
+def faults_of(read, path):
+    with pytest.raises(BadInput) as caught:
+        read(path)
+    return caught.value.faults
+
+
+class TestReadRun:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            RUN,
+            RUN.rstrip(b"\n"),
+            RUN.replace(b"\n", b"\r\n"),
+            BOM + RUN,
+            b"\n" + RUN.replace(b"\n", b"\n \t\n"),
+            RUN.replace(b" ", b"\t"),
+            b"  " + RUN.replace(b" ", b"  "),
+            gzip.compress(RUN),
+            gzip.compress(BOM + RUN.replace(b"\n", b"\r\n")),
+        ],
+        ids=["plain", "no newline", "CRLF", "BOM", "blank lines", "tabs", "several blanks", "gzip", "gzip BOM CRLF"],
+    )
+    def test_ways_to_save_a_run_read_the_same(self, write, content):
+        assert read_run(write("run.txt", content)) == AS_READ
+
+    def test_a_gzipped_run_needs_no_special_name(self, write):
+        assert read_run(write("run.txt.gz", RUN)) == read_run(write("plain", gzip.compress(RUN))) == AS_READ
+
+    def test_queries_and_documents_keep_the_order_of_the_file(self, write):
+        run = read_run(write("run.txt", "q2 Q0 b 9 1 t\nq1 Q0 z 1 3 t\nq2 Q0 a 1 5 t\n"))
+        assert {query: list(documents) for query, documents in run.items()} == {"q2": ["b", "a"], "q1": ["z"]}
+        assert list(run) == ["q2", "q1"]
+
+    @pytest.mark.parametrize("second", ["Q0", "q0", "0", "-", "x"])
+    def test_any_second_column_is_accepted(self, write, second):
+        assert read_run(write("run.txt", f"q {second} d 1 1.5 t\n")) == {"q": {"d": 1.5}}
+
+    @pytest.mark.parametrize("rank", ["1", "0", "x", "-3"])
+    def test_any_rank_is_accepted(self, write, rank):
+        assert read_run(write("run.txt", f"q Q0 d {rank} 1.5 t\n")) == {"q": {"d": 1.5}}
+
+    @pytest.mark.parametrize(("text", "score"), [("3", 3.0), ("+3", 3.0), ("-1e-3", -0.001), (".5", 0.5)])
+    def test_ways_to_write_a_score(self, write, text, score):
+        assert read_run(write("run.txt", f"q Q0 d 1 {text} t\n")) == {"q": {"d": score}}
+
+    @pytest.mark.parametrize("odd", ODD_IDS)
+    def test_ids_are_parted_by_ascii_white_space_only(self, write, odd):
+        assert read_run(write("run.txt", f"{odd} Q0 {odd} 1 1 t\n")) == {odd: {odd: 1.0}}
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("q1 Q0 d9 1 2.5 my tag", "7 columns, but 6 are wanted: query Q0 document rank score tag"),
+            ("q1 Q0 d9 1 2.5", "5 columns, but 6 are wanted"),
+            ("q1\u00a0Q0 d9 1 2.5 t", "5 columns, but 6 are wanted"),
+            ("query Q0 document rank score tag", "score 'score' is not a finite number"),
+            ("qid,Q0,docno,rank,score,tag", "1 columns, but 6 are wanted"),
+            ("q1 Q0 d9 1 high t", "'high'"),
+            ("q1 Q0 d9 1 1,5 t", "'1,5'"),
+            ("q1 Q0 d9 1 NaN t", "'NaN'"),
+            ("q1 Q0 d9 1 nan t", "'nan'"),
+            ("q1 Q0 d9 1 inf t", "'inf'"),
+            ("q1 Q0 d9 1 -Infinity t", "'-Infinity'"),
+            ("q1 Q0 d9 1 1e999 t", "'1e999'"),
+            pytest.param(
+                "q1 Q0 d9 1 1_0 t",
+                "'1_0'",
+                marks=pytest.mark.xfail(strict=True, reason="Python's float() reads 1_0 as 10; atof reads 1"),
+            ),
+            pytest.param(
+                "q1 Q0 d9 1 ١٢ t",
+                "'١٢'",
+                marks=pytest.mark.xfail(strict=True, reason="Python's float() reads other scripts' digits; atof reads 0"),
+            ),
+        ],
+    )
+    def test_a_bad_row_is_a_fault_of_its_line(self, write, line, words):
+        path = write("run.txt", RUN + line.encode() + b"\n")
+        (fault,) = faults_of(read_run, path)
+        assert fault.startswith(f"{path}:4: ")
+        assert words in fault
+
+    def test_a_header_is_a_fault_of_line_1(self, write):
+        path = write("run.txt", b"query iter docno rank sim run_id\n" + RUN)
+        (fault,) = faults_of(read_run, path)
+        assert fault.startswith(f"{path}:1: score 'sim'")
+
+    def test_bytes_that_are_no_utf8_are_a_fault_of_their_line(self, write):
+        path = write("run.txt", RUN + b"q1 Q0 caf\xe9 1 2.5 t\n")
+        (fault,) = faults_of(read_run, path)
+        assert fault.startswith(f"{path}:4: not UTF-8")
+
+    def test_the_same_document_twice_names_both_lines(self, write):
+        path = write("run.txt", "q1 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n\nq1 Q0 d1 3 0.5 t\n")
+        (fault,) = faults_of(read_run, path)
+        assert fault == f"{path}:4: document 'd1' of query 'q1' stands on line 1 already"
+
+    def test_several_faults_are_reported_in_one_go(self, write):
+        path = write("run.txt", "q Q0 d\nq Q0 d 1 x t\nq Q0 d 1 1 t\nq Q0 d 2 1 t\n")
+        assert [fault.removeprefix(f"{path}:")[:2] for fault in faults_of(read_run, path)] == ["1:", "2:", "4:"]
+
+    @pytest.mark.parametrize("content", [b"", b"\n \n", BOM, gzip.compress(b"")])
+    def test_a_run_without_a_row_is_refused(self, write, content):
+        (fault,) = faults_of(read_run, write("run.txt", content))
+        assert "holds no row; a run has lines of 6 columns: query Q0 document rank score tag" in fault
+
+    @pytest.mark.parametrize("kept", [12, -20, -8, -1])
+    def test_a_truncated_gzip_is_a_clear_error(self, write, kept):
+        rows = b"".join(b"q Q0 doc%d %d %d t\n" % (rank, rank, 5000 - rank) for rank in range(5000))
+        path = write("run.txt.gz", gzip.compress(rows)[:kept])
+        (fault,) = faults_of(read_run, path)
+        assert fault.startswith(f"{path}: cannot be read: ")
+
+    def test_a_damaged_gzip_is_a_clear_error(self, write):
+        packed = bytearray(gzip.compress(RUN * 100))
+        packed[20:30] = bytes(10)
+        path = write("run.txt.gz", bytes(packed))
+        (fault,) = faults_of(read_run, path)
+        assert fault.startswith(f"{path}: cannot be read: ")
+
+
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+class TestFiles:
+    def test_a_missing_file_is_named(self, tmp_path, read):
+        path = tmp_path / "none.txt"
+        assert faults_of(read, path) == [f"{path}: cannot be read: No such file or directory"]
+
+    def test_a_folder_in_place_of_a_file_is_named(self, tmp_path, read):
+        assert faults_of(read, tmp_path) == [f"{tmp_path}: cannot be read: Is a directory"]
+
+
+class TestWriteRun:
+    def test_the_form_is_byte_exact(self, tmp_path):
+        write_run(tmp_path / "r", [("q2", ["a", "é"], [12.3456789, 3.0]), ("q1", [], []), ("q10", ["c"], [-0.0000004])])
+        assert (tmp_path / "r").read_bytes() == (
+            "q2 Q0 a 1 12.345679 Anserini\nq2 Q0 é 2 3.000000 Anserini\nq10 Q0 c 1 -0.000000 Anserini\n"
+        ).encode()
+
+    def test_the_tag_can_be_chosen(self, tmp_path):
+        write_run(tmp_path / "r", [("q", ["d"], [1])], tag="mine")
+        assert (tmp_path / "r").read_text() == "q Q0 d 1 1.000000 mine\n"
+
+    def test_what_is_written_reads_back(self, tmp_path):
+        hits = [(query, [*ODD_IDS], [float(9 - rank) for rank in range(len(ODD_IDS))]) for query in ("q\u00a01", "q2")]
+        write_run(tmp_path / "r", hits)
+        assert read_run(tmp_path / "r") == {
+            query: dict(zip(documents, scores, strict=True)) for query, documents, scores in hits
+        }
+
+    def test_documents_without_scores_are_not_cut_off_in_silence(self, tmp_path):
+        with pytest.raises(ValueError):
+            write_run(tmp_path / "r", [("q", ["a", "b"], [1.0])])
+
+
+class TestReadQrels:
+    AS_READ = {"q1": {"d1": 2, "d2": -1}, "q2": {"d1": 0}}  # noqa: RUF012
+    TREC = b"q1 0 d1 2\nq1 0 d2 -1\nq2 0 d1 0\n"
+    JSONL = (
+        b'{"q_id": "q1", "p_id": "d1", "score": 2}\n'
+        b'{"score": -1, "p_id": "d2", "q_id": "q1", "note": "more"}\n'
+        b'{"q_id": "q2", "p_id": "d1", "score": 0}\n'
+    )
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("qrels.txt", TREC),
+            ("qrels.tsv", TREC.replace(b" ", b"\t")),
+            ("qrels.txt", BOM + TREC.replace(b"\n", b"\r\n").rstrip()),
+            ("qrels.txt", b"\n" + TREC + b"\n\n"),
+            ("qrels.txt.gz", gzip.compress(TREC)),
+            ("qrels.txt", TREC.replace(b" 0 ", b" Q0 ")),
+            ("qrels.txt", TREC + TREC),
+            ("qrels.jsonl", JSONL),
+            ("qrels.jsonl", BOM + JSONL.replace(b"\n", b"\r\n").rstrip()),
+            ("qrels.jsonl", JSONL + JSONL),
+            ("qrels.jsonl", JSONL.replace(b"2}", b'"2"}').replace(b"-1", b"-1.0")),
+        ],
+    )
+    def test_ways_to_save_qrels_read_the_same(self, write, name, content):
+        assert read_qrels(write(name, content)) == self.AS_READ
+
+    @pytest.mark.parametrize("odd", ODD_IDS)
+    def test_odd_ids_stay_whole(self, write, odd):
+        row = {"q_id": odd, "p_id": odd, "score": 1}
+        as_jsonl = read_qrels(write("qrels.jsonl", json.dumps(row, ensure_ascii=False)))
+        assert read_qrels(write("qrels.txt", f"{odd} 0 {odd} 1\n")) == as_jsonl == {odd: {odd: 1}}
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("q1 0 d9", "3 columns, but 4 are wanted: query 0 document relevance"),
+            ("q1 0 d9 1 x", "5 columns, but 4 are wanted"),
+            ("query 0 document relevance", "'relevance' is not an integer"),
+            ("q1 0 d9 0.5", "'0.5' is not an integer"),
+            ("q1 0 d9 nan", "'nan' is not an integer"),
+            ("q1 0 d9 inf", "'inf' is not an integer"),
+            ("q1 0 d1 1", "query 'q1', document 'd1': judged 2 before, now 1"),
+        ],
+    )
+    def test_a_bad_row_is_a_fault_of_its_line(self, write, line, words):
+        path = write("qrels.txt", self.TREC + line.encode() + b"\n")
+        (fault,) = faults_of(read_qrels, path)
+        assert fault.startswith(f"{path}:4: ")
+        assert words in fault
+
+    @pytest.mark.parametrize(
+        ("row", "words"),
+        [
+            ({"q_id": "q1", "p_id": "d9"}, "keys q_id, p_id and score are wanted"),
+            ({"qid": "q1", "p_id": "d9", "score": 1}, "keys q_id, p_id and score are wanted"),
+            ({"q_id": "q1", "p_id": "d9", "score": True}, "True is not an integer"),
+            ({"q_id": "q1", "p_id": "d9", "score": None}, "None is not an integer"),
+            ({"q_id": "q1", "p_id": "d9", "score": "high"}, "'high' is not an integer"),
+            ({"q_id": "q1", "p_id": "d1", "score": 0}, "judged 2 before, now 0"),
+            (["q1", "d9", 1], "a JSON object is wanted"),
+            *(
+                pytest.param(
+                    {"q_id": bad, "p_id": "d9", "score": 1},
+                    "q_id",
+                    marks=pytest.mark.xfail(strict=True, reason="ids of a .jsonl are taken through str() unchecked"),
+                )
+                for bad in (None, ["q1"], "", "q 1")
+            ),
+        ],
+    )
+    def test_a_bad_json_row_is_a_fault_of_its_line(self, write, row, words):
+        path = write("qrels.jsonl", self.JSONL + json.dumps(row).encode() + b"\n")
+        (fault,) = faults_of(read_qrels, path)
+        assert fault.startswith(f"{path}:4: ")
+        assert words in fault
+
+    @pytest.mark.parametrize("name", ["qrels.txt", "qrels.jsonl"])
+    def test_several_faults_are_reported_in_one_go(self, write, name):
+        assert len(faults_of(read_qrels, write(name, "[]\n7\n\nq 0\n"))) == 3
+
+    @pytest.mark.parametrize(("name", "content"), [("q.txt", b""), ("q.txt", b"\n\n"), ("q.jsonl", b"")])
+    def test_qrels_without_a_judgement_are_refused(self, write, name, content):
+        (fault,) = faults_of(read_qrels, write(name, content))
+        assert "holds no judgement" in fault
+
+    def test_a_truncated_gzip_is_a_clear_error(self, write):
+        (fault,) = faults_of(read_qrels, write("qrels.txt.gz", gzip.compress(self.TREC)[:-4]))
+        assert "qrels.txt.gz: cannot be read: " in fault
+
+    def test_what_is_written_reads_back(self, tmp_path):
+        write_qrels(tmp_path / "qrels.txt", self.AS_READ)
+        assert (tmp_path / "qrels.txt").read_bytes() == self.TREC
+        assert read_qrels(tmp_path / "qrels.txt") == self.AS_READ
+
+
+@pytest.mark.parametrize(
+    ("value", "grade"),
+    [(2, 2), ("2", 2), (1.0, 1), ("1.0", 1), (-1, -1), ("-1", -1), (0, 0), ("0", 0), ("+1", 1), (-2.0, -2)],
+)
+def test_relevance_is_a_whole_number_however_written(value, grade):
+    found = relevance(value)
+    assert (found, type(found)) == (grade, int)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5, "0.5", True, False, "true", "high", "", None, [1], {"a": 1}, math.nan, math.inf, "nan", "-inf", "1 2", 2**31,
+     pytest.param("1_0", marks=pytest.mark.xfail(strict=True, reason="Python's float() reads 1_0 as 10")),
+     pytest.param(10**400, marks=pytest.mark.xfail(strict=True, reason="OverflowError: too large for a float"))],
+    ids=lambda value: repr(value)[:12],
+)  # fmt: skip
+def test_anything_else_is_no_relevance(value):
+    assert relevance(value) is None
+
+
+class TestTopics:
+    TOPICS = {"b": "two", "a": "tab\there\nline", "007": "  blanks  ", "9": "", "10": "é “quoted” \"x\" \\"}  # noqa: RUF012
+
+    @pytest.fixture
+    def written(self, tmp_path):
+        write_topics(tmp_path / "topics.json", tmp_path / "topics.tsv", self.TOPICS)
+        return tmp_path
+
+    def test_texts_read_back_whole(self, written):
+        assert read_topics(written / "topics.json") == self.TOPICS
+
+    def test_topics_are_sorted_by_id_as_a_string(self, written):
+        assert list(read_topics(written / "topics.json")) == ["007", "10", "9", "a", "b"]
+        rows = (written / "topics.tsv").read_bytes().decode().split("\n")
+        assert [row.split("\t")[0] for row in rows] == ["007", "10", "9", "a", "b", ""]
+
+    def test_the_json_form_is_pyserinis(self, written):
+        assert json.loads((written / "topics.json").read_bytes())["a"] == {"title": "tab\there\nline"}
+
+    @pytest.mark.parametrize(
+        ("text", "folded"),
+        [
+            ("chest pain\tat rest\n2 days", "chest pain at rest 2 days"),
+            ("a\r\n\r\n\tb", "a b"),
+            ("a\x0bb\x0cc", "a b c"),
+            ("a\x85b\u2028c\u2029d", "a b c d"),
+            ("no\u00a0break", "no\u00a0break"),
+            pytest.param(
+                "a. \n b",
+                "a. b",
+                marks=pytest.mark.xfail(strict=True, reason="blanks beside a folded line break stay: three in a row"),
+            ),
+        ],
+    )
+    def test_white_space_is_folded_in_the_tsv_form(self, tmp_path, text, folded):
+        write_topics(tmp_path / "topics.json", tmp_path / "topics.tsv", {"q": text})
+        assert (tmp_path / "topics.tsv").read_bytes().decode() == f"q\t{folded}\n"
