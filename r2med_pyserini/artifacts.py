@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,6 +205,21 @@ class Artifact:
         written = self._manifest.with_name(f".tmp.{self._manifest.name}")
         write_json(written, manifest)
         written.replace(self._manifest)
+
+
+@contextmanager
+def publish_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder`, which becomes `folder` if the block ends well, and vanishes otherwise."""
+    new = folder.with_name(f".tmp.new.{folder.name}")
+    try:
+        _remove(new)
+        new.mkdir(parents=True)
+        yield new
+        new.rename(folder)
+    except OSError as error:
+        raise R2medError(f"cannot make {folder}: {error.strerror or error}") from error
+    finally:
+        _remove(new)
 
 
 def _remove(path: Path) -> None:

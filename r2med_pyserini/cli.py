@@ -119,6 +119,32 @@ def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
 
 
 @cli.command()
+@click.argument("run_file", metavar="RUN", type=click.Path(dir_okay=False, path_type=Path))
+@SUITE
+@click.option("--dataset", required=True, metavar="NAME", help="Dataset that the run belongs to.")
+@click.option("--hits", type=click.IntRange(1), default=1000, show_default=True, help="Documents a query may have.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def validate(run_file: Path, suite: str, dataset: str, hits: int, as_json: bool) -> None:
+    """Report every fault of a TREC run, with line numbers; exit status 1 if there is one."""
+    from .data import validate as check
+
+    _finish(check(run_file, suite, dataset, hits, as_json))
+
+
+@cli.command("import")
+@click.argument("source")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--split", default="test", show_default=True, help="Which qrels of BEIR's layout.")
+def import_(source: str, folder: Path, split: str) -> None:
+    """Convert SOURCE into R2MED's layout in the new FOLDER: a folder in BEIR's layout, or ir_datasets:ID."""
+    from .importing import import_dataset
+
+    counts = import_dataset(source, folder, split)
+    click.echo(f"{folder}: " + ", ".join(f"{count:,} rows in {name}" for name, count in counts.items()))
+    click.echo(f"Try it: r2med run bm25 --suite {folder}")
+
+
+@cli.command()
 @click.option("--source", help="r2med (the authors) or mteb.")
 @click.option("--retriever", help="Only this retriever.")
 @click.option("--gar-method", help="Only this kind of generation-augmented retrieval; '' for none.")
@@ -176,7 +202,7 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
 @click.option(
     "--qrels",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Evaluate against this file (TREC qrels, or R2MED's qrels.jsonl).",
+    help="Evaluate against this file: TREC, or R2MED's qrels.jsonl.",
 )
 @click.option(
     "--measure",
@@ -186,25 +212,26 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
 )
 @click.option("--per-query", is_flag=True, help="Show every query too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def eval_(
-    run_file: Path,
-    suite: str,
-    dataset: str | None,
-    qrels: Path | None,
-    measures: tuple[str, ...],
-    per_query: bool,
-    as_json: bool,
-) -> None:
-    """Evaluate a TREC run of any tool, as trec_eval -c does."""
+@click.option(
+    "--compare",
+    metavar="RUN|SOURCE:RETRIEVER",
+    help="Hold it against another run, or a published system such as r2med:bm25.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    default=0.0005,
+    show_default=True,
+    help="Difference from a published figure that is OK.",
+)
+def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
+    """Evaluate a TREC run of any tool, as trec_eval -c does; exit status 1 if it differs from a published system."""
     from .data import qrels_of
-    from .report import evaluation as shown
+    from .report.evaluation import judge
 
     if (dataset is None) == (qrels is None):
         raise UsageError("say what to evaluate against: either --dataset NAME (with --suite) or --qrels FILE")
-    text, warning = shown.evaluate_run(run_file, qrels or qrels_of(suite, dataset), measures, per_query, as_json)
-    if warning:
-        click.echo(f"Warning: {warning}", err=True)
-    click.echo(text)
+    _finish(judge(qrels or qrels_of(suite, dataset), suite, dataset, **how))
 
 
 @cli.command()
@@ -272,6 +299,8 @@ def _finish(outcome) -> None:
     """Print what a command found, and end with its exit status."""
     if outcome.text:
         click.echo(outcome.text)
+    for warning in outcome.warnings:
+        click.echo(f"Warning: {warning}", err=True)
     for error in outcome.errors:
         click.echo(f"Error: {error}", err=True)
     if not outcome.good:

@@ -1,13 +1,15 @@
 """The commands about data: fetching it, converting it, and describing it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
+from . import validation
 from .artifacts import Hashes
 from .collection import warnings
-from .errors import R2medError, UsageError
+from .errors import R2medError, UsageError, place
 from .outcome import Observer, Outcome
 from .paths import Collection, Workspace
 from .plan import Plan, Setting, make_plan, read_health
@@ -63,6 +65,23 @@ def qrels_of(suite: str, dataset: str) -> Path:
     if failed:
         raise R2medError("\n".join(map(str, failed.values())))
     return Collection(plan.only("convert")[0].artifact.path).qrels
+
+
+def validate(run: Path, suite: str, dataset: str, hits: int, as_json: bool) -> Outcome:
+    """Every fault of a run of a dataset, as text or JSON."""
+    plan, failed = prepare(suite, (dataset,), 1, lambda _: None)
+    if failed:
+        raise R2medError("\n".join(map(str, failed.values())))
+    files = Collection(plan.only("convert")[0].artifact.path)
+    with files.docs.open("rb") as file:
+        documents = {orjson.loads(line)["id"] for line in file}
+    found = validation.faults(run, read_topics(files.topics), documents, hits)
+    if as_json:
+        text = json.dumps({"run": str(run), "faults": [vars(fault) for fault in found]}, indent=1, ensure_ascii=False)
+    else:
+        lines = [f"{place(run, fault.line)}: {fault.text} [{fault.kind}]" for fault in found]
+        text = "\n".join([*lines, f"{len(found):,} faults" if found else f"{run}: no fault"])
+    return Outcome(text, not found)
 
 
 def stats(suite: str, datasets: tuple[str, ...], threads: int, observe: Observer) -> Outcome:

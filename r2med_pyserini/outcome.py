@@ -15,3 +15,4 @@ class Outcome:
     text: str = ""
     good: bool = True
     errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from .textio import lines
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
 
-_RUN_COLUMNS = "query Q0 document rank score tag"
+RUN_COLUMNS = "query Q0 document rank score tag"
 _QRELS_COLUMNS = "query 0 document relevance"
 _BEIR_COLUMNS = "query document relevance"
 _WHITE_SPACE = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
@@ -47,13 +47,13 @@ def read_run(path: Path) -> Run:
     number, the same document twice for one query, no row at all.
     """
     faults, run, seen = Faults(), {}, {}
-    for number, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {_RUN_COLUMNS}", faults):
+    for number, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {RUN_COLUMNS}", faults):
         try:
             score = float(text)
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            faults.add(path, number, f"score {text!r} is not a finite number (columns: {_RUN_COLUMNS})")
+            faults.add(path, number, f"score {text!r} is not a finite number (columns: {RUN_COLUMNS})")
             continue
         first = seen.setdefault((query, document), number)
         if first != number:
@@ -62,7 +62,7 @@ def read_run(path: Path) -> Run:
         run.setdefault(query, {})[document] = score
     faults.check()
     if not run:
-        raise BadInput(f"{path}: holds no row; a run has lines of 6 columns: {_RUN_COLUMNS}")
+        raise BadInput(f"{path}: holds no row; a run has lines of 6 columns: {RUN_COLUMNS}")
     return run
 
 

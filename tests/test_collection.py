@@ -40,8 +40,8 @@ def topics(files):
 
 class TestFiles:
     def test_documents_are_pyserinis_json_lines(self, converted, files):
-        converted(corpus=[{"id": "d1", "text": "one\ttwo"}, {"text": "“é”\n\"x\"", "id": "d2", "title": "dropped"}])
-        assert docs(files) == [{"id": "d1", "contents": "one\ttwo"}, {"id": "d2", "contents": "“é”\n\"x\""}]
+        converted(corpus=[{"id": "d1", "text": "one\ttwo"}, {"text": '“é”\n"x"', "id": "d2", "title": "dropped"}])
+        assert docs(files) == [{"id": "d1", "contents": "one\ttwo"}, {"id": "d2", "contents": '“é”\n"x"'}]
 
     def test_a_query_keeps_its_id_and_its_text(self, converted, files):
         converted(queries=[{"id": "007", "text": "chest pain\tat rest\n2 days"}])
@@ -291,7 +291,14 @@ class TestFaults:
     def test_a_missing_file_is_named(self, make_dataset, files, name):
         raw = make_dataset()
         (raw / name).unlink()
-        with pytest.raises(BadInput, match=f"{name}: cannot be read: No such file"):
+        with pytest.raises(BadInput, match=rf"tiny\b.*\b{name}"):
+            convert(raw, files)
+
+    def test_a_folder_in_place_of_a_file_is_named(self, make_dataset, files):
+        raw = make_dataset()
+        (raw / QUERY_FILE).unlink()
+        (raw / QUERY_FILE).mkdir()
+        with pytest.raises(BadInput, match=QUERY_FILE):
             convert(raw, files)
 
     def test_nothing_but_the_documents_is_written_when_there_are_faults(self, faults_of, files):

@@ -11,6 +11,9 @@ BOM = b"\xef\xbb\xbf"
 RUN = b"q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1 tag\nq2 Q0 d1 1 -0.5 tag\n"
 AS_READ = {"q1": {"d1": 2.5, "d2": 1.0}, "q2": {"d1": -0.5}}
 ODD_IDS = ["a\u00a0b", "\u00a0a", "a\u3000b", "a\u2003b", "a\u2028b", "a\x85b", "naïve", "日本", "𝛼", "a\ufeffb"]
+PYTHONS_FLOAT = pytest.mark.xfail(
+    strict=True, reason="float() reads 1_0 as 10 and ١٢ as 12, where trec_eval's atof differs"
+)
 
 
 def faults_of(read, path):
@@ -65,11 +68,12 @@ class TestReadRun:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("q1 Q0 d9 1 2.5 my tag", "7 columns, but 6 are wanted: query Q0 document rank score tag"),
-            ("q1 Q0 d9 1 2.5", "5 columns, but 6 are wanted"),
-            ("q1\u00a0Q0 d9 1 2.5 t", "5 columns, but 6 are wanted"),
+            ("q1 Q0 d9 1 2.5 my tag", "7 columns"),
+            ("q1 Q0 d9 1 2.5 my tag", "6: query Q0 document rank score tag"),
+            ("q1 Q0 d9 1 2.5", "5 columns"),
+            ("q1\u00a0Q0 d9 1 2.5 t", "5 columns"),
             ("query Q0 document rank score tag", "score 'score' is not a finite number"),
-            ("qid,Q0,docno,rank,score,tag", "1 columns, but 6 are wanted"),
+            ("qid,Q0,docno,rank,score,tag", "1 columns"),
             ("q1 Q0 d9 1 high t", "'high'"),
             ("q1 Q0 d9 1 1,5 t", "'1,5'"),
             ("q1 Q0 d9 1 NaN t", "'NaN'"),
@@ -85,7 +89,9 @@ class TestReadRun:
             pytest.param(
                 "q1 Q0 d9 1 ١٢ t",
                 "'١٢'",
-                marks=pytest.mark.xfail(strict=True, reason="Python's float() reads other scripts' digits; atof reads 0"),
+                marks=pytest.mark.xfail(
+                    strict=True, reason="Python's float() reads other scripts' digits; atof reads 0"
+                ),
             ),
         ],
     )
@@ -204,8 +210,10 @@ class TestReadQrels:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("q1 0 d9", "3 columns, but 4 are wanted: query 0 document relevance"),
-            ("q1 0 d9 1 x", "5 columns, but 4 are wanted"),
+            ("q1 0", "2 columns"),
+            ("q1 0", "query 0 document relevance"),
+            ("q1 0 d9", "'d9' is not an integer"),
+            ("q1 0 d9 1 x", "5 columns"),
             ("query 0 document relevance", "'relevance' is not an integer"),
             ("q1 0 d9 0.5", "'0.5' is not an integer"),
             ("q1 0 d9 nan", "'nan' is not an integer"),
@@ -258,6 +266,16 @@ class TestReadQrels:
         (fault,) = faults_of(read_qrels, write("qrels.txt.gz", gzip.compress(self.TREC)[:-4]))
         assert "qrels.txt.gz: cannot be read: " in fault
 
+    @pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])
+    def test_beirs_three_columns_are_read_with_and_without_a_header(self, write, header):
+        path = write("qrels.tsv", header + "q1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n")
+        assert read_qrels(path) == self.AS_READ
+
+    @pytest.mark.xfail(strict=True, reason="a row cut to `q1 0 12` passes as BEIR's: document 0, relevance 12")
+    def test_a_row_with_fewer_columns_than_the_rows_before_is_a_fault(self, write):
+        (fault,) = faults_of(read_qrels, write("qrels.txt", "q1 0 11 1\nq1 0 12\n"))
+        assert "qrels.txt:2: 3 columns" in fault
+
     def test_what_is_written_reads_back(self, tmp_path):
         write_qrels(tmp_path / "qrels.txt", self.AS_READ)
         assert (tmp_path / "qrels.txt").read_bytes() == self.TREC
@@ -276,7 +294,7 @@ def test_relevance_is_a_whole_number_however_written(value, grade):
 @pytest.mark.parametrize(
     "value",
     [0.5, "0.5", True, False, "true", "high", "", None, [1], {"a": 1}, math.nan, math.inf, "nan", "-inf", "1 2", 2**31,
-     pytest.param("1_0", marks=pytest.mark.xfail(strict=True, reason="Python's float() reads 1_0 as 10")),
+     pytest.param("1_0", marks=PYTHONS_FLOAT),
      pytest.param(10**400, marks=pytest.mark.xfail(strict=True, reason="OverflowError: too large for a float"))],
     ids=lambda value: repr(value)[:12],
 )  # fmt: skip
@@ -285,7 +303,7 @@ def test_anything_else_is_no_relevance(value):
 
 
 class TestTopics:
-    TOPICS = {"b": "two", "a": "tab\there\nline", "007": "  blanks  ", "9": "", "10": "é “quoted” \"x\" \\"}  # noqa: RUF012
+    TOPICS = {"b": "two", "a": "tab\there\nline", "007": "  blanks  ", "9": "", "10": 'é “quoted” "x" \\'}  # noqa: RUF012
 
     @pytest.fixture
     def written(self, tmp_path):

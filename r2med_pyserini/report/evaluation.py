@@ -1,27 +1,56 @@
-"""The scores of one run, for a person or a program."""
+"""The scores of one run, alone or beside another's, for a person or a program."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ..evaluation import MEASURES, evaluate, nothing_judged
-from ..trec import read_qrels, read_run
+from .. import published, verdicts
+from ..errors import UsageError
+from ..evaluation import MEASURES, Scores, evaluate, nothing_judged
+from ..outcome import Outcome
+from ..trec import Qrels, read_qrels, read_run
+
+_EQUAL = 1e-9  # scores nearer than this count as a tie
 
 
-def evaluate_run(
-    run: Path, qrels: Path, measures: tuple[str, ...], per_query: bool, as_json: bool
-) -> tuple[str, str | None]:
-    """What to print of a run, and a warning (or None). Raises BadInput and UsageError."""
-    judged, retrieved = read_qrels(qrels), read_run(run)
-    scores = evaluate(judged, retrieved, tuple(dict.fromkeys(measures)) or MEASURES)
-    warning = None
-    if nothing_judged(judged, retrieved):
-        warning = f"{run} holds no judged document: do run and qrels belong to the same dataset?"
+def judge(
+    qrels_file: Path,
+    suite: str,
+    dataset: str | None,
+    run_file: Path,
+    measures: tuple[str, ...],
+    per_query: bool,
+    as_json: bool,
+    compare: str | None,
+    tolerance: float,
+) -> Outcome:
+    """What `r2med eval` prints of a run. Raises BadInput and UsageError."""
+    qrels, warnings = read_qrels(qrels_file), []
+    scores = _evaluate(run_file, qrels, measures, warnings)
+    if compare is None:
+        return Outcome(_render(scores, per_query, as_json), warnings=warnings)
+    if Path(compare).exists() or ":" not in compare:
+        other = _evaluate(Path(compare), qrels, measures, warnings)
+        return Outcome(_against_run(scores, other), warnings=warnings)
+    text, good = _against_figures(scores, _published(compare, suite, dataset), tolerance)
+    return Outcome(text, good, warnings=warnings)
+
+
+def _evaluate(run: Path, qrels: Qrels, measures: tuple[str, ...], warnings: list[str]) -> Scores:
+    retrieved = read_run(run)
+    if nothing_judged(qrels, retrieved):
+        warnings.append(f"{run} holds no judged document: do run and qrels belong to the same dataset?")
+    return evaluate(qrels, retrieved, tuple(dict.fromkeys(measures)) or MEASURES)
+
+
+def _render(scores: Scores, per_query: bool, as_json: bool) -> str:
+    """The scores as text (measure, query or "all", value), or as JSON."""
     if as_json:
         value = asdict(scores)
         if not per_query:
             del value["queries"]
-        return json.dumps(value, indent=1, ensure_ascii=False), warning
+        return json.dumps(value, indent=1, ensure_ascii=False)
     lines = []
     if per_query:
         lines += [
@@ -30,4 +59,48 @@ def evaluate_run(
             for measure, value in values.items()
         ]
     lines += [f"{measure}\tall\t{value:.4f}" for measure, value in scores.mean.items()]
-    return "\n".join([*lines, f"{scores.evaluated:,} of {scores.judged:,} judged queries evaluated"]), warning
+    return "\n".join([*lines, f"{scores.evaluated:,} of {scores.judged:,} judged queries evaluated"])
+
+
+def _against_run(ours: Scores, theirs: Scores) -> str:
+    """Means beside those of another run, the difference, and on how many queries each is better."""
+    rows = []
+    for measure, value in ours.mean.items():
+        gains = [values[measure] - theirs.queries[query][measure] for query, values in ours.queries.items()]
+        better, worse = sum(gain > _EQUAL for gain in gains), sum(gain < -_EQUAL for gain in gains)
+        other = theirs.mean[measure]
+        figures = f"{value:.4f}", f"{other:.4f}", f"{value - other:+.4f}"
+        rows.append([measure, *figures, better, worse, len(gains) - better - worse])
+    header = ("measure", "ours", "theirs", "difference", "better", "worse", "equal")
+    return _table(rows, header)
+
+
+def _against_figures(ours: Scores, figures: Mapping[str, float], tolerance: float) -> tuple[str, bool]:
+    """Means beside published figures, with verdicts; and whether all verdicts pass."""
+
+    def rule(measured: float, reference: float) -> str:
+        return verdicts.against_published(measured, reference, tolerance)
+
+    found = verdicts.compare(ours.mean, figures, rule)
+    rows = [[c.measure, f"{c.measured:.4f}", f"{c.reference:.4f}", f"{c.difference:+.4f}", c.verdict] for c in found]
+    text = _table(rows, ("measure", "ours", "theirs", "difference", "verdict"))
+    return text, all(verdicts.passes(comparison.verdict) for comparison in found)
+
+
+def _published(name: str, suite: str, dataset: str | None) -> Mapping[str, float]:
+    """The figures of the plain system that `source:retriever` names, on a dataset. Raises UsageError."""
+    source, _, retriever = name.partition(":")
+    if dataset is None:
+        raise UsageError(f"--compare {name}: published figures belong to a dataset; say --dataset")
+    systems = published.select(source=source, retriever=retriever, gar_method="", reranker="")
+    figures = published.figures(systems[0], suite, dataset) if systems else {}
+    if not figures:
+        raise UsageError(f"--compare {name}: nothing was published for it on {suite}/{dataset}; see `r2med published`")
+    return figures
+
+
+def _table(rows: list[list], header: tuple[str, ...]) -> str:
+    from tabulate import tabulate
+
+    align = ("left", *["right"] * (len(header) - 1))
+    return tabulate(rows, header, tablefmt="simple", disable_numparse=True, colalign=align)
