@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo list doctor report test lint bench clean distclean
+.PHONY: help setup demo data list doctor report test lint bench clean distclean
 .SUFFIXES:
 
 ## help: show this
@@ -29,6 +29,10 @@ demo: $(INSTALLED)
 .DEFAULT:
 	@$(MAKE) -s --no-print-directory $(INSTALLED)
 	@$(R2MED) target $@ --suite "$(SUITE)" $(ARGS)
+
+## data: fetch R2MED from the Hugging Face Hub and verify it
+data: $(INSTALLED)
+	@$(R2MED) data $(ARGS)
 
 ## list: show conditions and suites
 list: $(INSTALLED)

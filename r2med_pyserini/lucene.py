@@ -1,7 +1,5 @@
 """Build and search Lucene indexes through Anserini's classes: the same indexes and runs as Pyserini's commands give."""
 
-import math
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +7,8 @@ from .conditions import BM25_OFFICIAL, BM25QS, QLD, RM3, ROCCHIO, IndexSpec, Sea
 from .errors import R2medError
 from .javatasks import JavaPool, as_callable, bind, boxed, compose, method, static_method
 from .jvm import JAVA, as_java, java_class, java_errors
+from .official_bm25 import CONTENTS, OfficialBM25
 
-CONTENTS = "contents"
 MEMORY_BUFFER_MB = 512  # per index that is being built; fits two at once into the heap of a laptop
 
 _QUERY = "org.apache.lucene.search.Query"
@@ -119,7 +117,11 @@ class _Searcher:
         self._reader.close()
 
     def _make_pipeline(self):
-        """A handle (query, context) -> ScoredDocs: first pass with ties by document id, then the cascade."""
+        """A handle that makes ScoredDocs: first pass with ties by document id, then the cascade.
+
+        Its arguments are (query, context); or, for the authors' BM25, (query): their ranking knows no second step, and
+        Anserini's rounds scores to four decimals and tells equal ones apart, which would change what trec_eval sees.
+        """
         searcher, scored, top = "org.apache.lucene.search.IndexSearcher", _SCORED, "org.apache.lucene.search.TopDocs"
         sort = "org.apache.lucene.search.Sort"
         first = method(searcher, "search", "org.apache.lucene.search.TopFieldDocs", _QUERY, "int", sort, "boolean")
@@ -127,6 +129,8 @@ class _Searcher:
         ties = java_class("io.anserini.search.SearchCollection").BREAK_SCORE_TIES_BY_DOCID
         first = bind(first.bindTo(self._searcher), 1, boxed(hits), ties, boxed(True))
         fetch = bind(static_method(scored, "fromTopDocs", scored, top, searcher), 1, self._searcher)
+        if self._official:
+            return compose(fetch, first)
         rerank = method("io.anserini.rerank.RerankerCascade", "run", scored, scored, _CONTEXT)
         return compose(rerank.bindTo(self._cascade()), compose(fetch, first))
 
@@ -147,10 +151,8 @@ class _Searcher:
     def task(self, text: str):
         """A Callable that searches for one text."""
         if self._official:
-            query = self._official.query(analyze(self._analyzer, text))
-        else:
-            query = self._generator.buildQuery(CONTENTS, self._analyzer, text)
-        tokens = None
+            return as_callable(bind(self._pipeline, 0, self._official.query(analyze(self._analyzer, text))))
+        query, tokens = self._generator.buildQuery(CONTENTS, self._analyzer, text), None
         if self._spec.feedback:
             tokens = java_class("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
         context = java_class(_CONTEXT)(self._searcher, None, query, None, text, tokens, None, self._args)
@@ -170,56 +172,3 @@ def analyze(analyzer, text: str) -> list[str]:
     """
     joined = java_class("io.anserini.analysis.AnalyzerUtils").analyze(analyzer, text).toString()[1:-1]
     return joined.split(", ") if joined else []
-
-
-class OfficialBM25:
-    """BM25 as the R2MED authors compute it, out of a Lucene index with exact document lengths.
-
-    Source: the authors' public code, which turns document and query into BM25 weight vectors (gensim's
-    LuceneBM25Model over Lucene's analyzer) and multiplies them:
-
-        score(q, d) = sum over terms t of w(t, q) w(t, d)
-        w(t, x)     = idf(t) tf / (tf + k1 (1 - b + b L / avgdl)),  idf(t) = ln(N + 1) - ln(df(t) + 0.5)
-
-    L is the exact token count; for the query it counts only tokens that occur in the corpus. N counts every document
-    and avgdl divides by N, empty documents included. Lucene's own statistics leave empty documents out, so its idf is
-    corrected in the boost of each clause, and its average length by another pair (k1', b') that gives the same value.
-    """
-
-    def __init__(self, reader, searcher, k1: float, b: float, documents: int):
-        self._reader, self._k1, self._b, self._documents = reader, k1, b, documents
-        statistics = searcher.collectionStatistics(CONTENTS)
-        self._indexed = statistics.docCount()
-        self._tokens = statistics.sumTotalTermFreq()
-        self._mean_length = self._tokens / documents
-        self._term = java_class("org.apache.lucene.index.Term")
-        self._term_query = java_class("org.apache.lucene.search.TermQuery")
-        self._boost_query = java_class("org.apache.lucene.search.BoostQuery")
-        self._should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
-
-    def similarity(self):
-        """Lucene's BM25 with the pair (k1', b') that gives k1 (1 - b + b L / avgdl) for Lucene's average length.
-
-        With r = Lucene's average length / avgdl: k1' = k1 (1 - b) + k1 b r, and b' = k1 b r / k1'.
-        """
-        ratio = (self._tokens / self._indexed) / self._mean_length
-        length_part = self._k1 * self._b * ratio
-        k1 = self._k1 * (1 - self._b) + length_part
-        b = length_part / k1 if k1 else 0.0
-        return java_class("io.anserini.search.similarity.AccurateBM25Similarity")(k1, b)
-
-    def query(self, tokens: list[str]):
-        """The Lucene query whose score of a document is score(q, d)."""
-        builder = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
-        terms = {token: self._term(CONTENTS, token) for token in tokens}
-        frequencies = {token: self._reader.docFreq(term) for token, term in terms.items()}
-        known = Counter(token for token in tokens if frequencies[token])
-        length = known.total()
-        for token, count in known.items():
-            inner = frequencies[token] + 0.5
-            idf = math.log(self._documents + 1) - math.log(inner)
-            lucene_idf = math.log(self._indexed + 1) - math.log(inner)
-            saturation = count + self._k1 * (1 - self._b + self._b * length / self._mean_length)
-            boost = idf * count / saturation * (idf / lucene_idf)
-            builder.add(self._boost_query(self._term_query(terms[token]), boost), self._should)
-        return builder.build()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import collection, evaluation, hub, lucene, trec
 from .artifacts import Artifact, Hashes, write_json
-from .conditions import Condition, IndexSpec
+from .conditions import BM25_OFFICIAL, Condition, IndexSpec
 from .javatasks import JavaPool
 from .jvm import anserini_version
 from .paths import CORPUS_FILE, Collection, Workspace
@@ -17,7 +17,7 @@ from .stages import Stage
 from .suites import Dataset, Suite
 
 # Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
-FORMATS = {"fetch": 1, "collection": 1, "index": 1, "search": 1, "scores": 1}
+FORMATS = {"fetch": 1, "collection": 1, "index": 1, "search": 2, "scores": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,8 @@ class _Builder:
         def build(file: Path) -> None:
             topics, documents = trec.read_topics(files.topics), read_health(files)["documents"]
             found = lucene.search(index.artifact.path, condition.search, documents, topics, self._pool)
-            trec.write_run(file, found)
+            exact = condition.search.model == BM25_OFFICIAL
+            trec.write_run(file, found, score_format=trec.EXACT_SCORE if exact else trec.PYSERINI_SCORE)
 
         artifact = Artifact(path, folder=False)
         return Stage("search", self._subject(dataset, condition.name), artifact, recipe, build, (converted, index))

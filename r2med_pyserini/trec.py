@@ -66,15 +66,23 @@ def read_run(path: Path) -> Run:
     return run
 
 
-def write_run(path: Path, hits: Iterable[tuple[str, list[str], list[float]]], tag: str = "Anserini") -> None:
-    """Write a run in the form of Pyserini's TREC writer, byte for byte.
+PYSERINI_SCORE, EXACT_SCORE = ".6f", ".9g"  # nine significant digits tell any two single-precision numbers apart
 
-    `hits` yields (query id, document ids, scores), best first. Scores are written to 6 decimals.
+
+def write_run(
+    path: Path,
+    hits: Iterable[tuple[str, list[str], list[float]]],
+    tag: str = "Anserini",
+    score_format: str = PYSERINI_SCORE,
+) -> None:
+    """Write a run in the form of Pyserini's TREC writer: byte for byte, with its tag and score format.
+
+    `hits` yields (query id, document ids, scores), best first.
     """
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for query, documents, scores in hits:
             file.writelines(
-                f"{query} Q0 {document} {rank} {score:.6f} {tag}\n"
+                f"{query} Q0 {document} {rank} {score:{score_format}} {tag}\n"
                 for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1)
             )
 

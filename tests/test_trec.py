@@ -81,18 +81,8 @@ class TestReadRun:
             ("q1 Q0 d9 1 inf t", "'inf'"),
             ("q1 Q0 d9 1 -Infinity t", "'-Infinity'"),
             ("q1 Q0 d9 1 1e999 t", "'1e999'"),
-            pytest.param(
-                "q1 Q0 d9 1 1_0 t",
-                "'1_0'",
-                marks=pytest.mark.xfail(strict=True, reason="Python's float() reads 1_0 as 10; atof reads 1"),
-            ),
-            pytest.param(
-                "q1 Q0 d9 1 ١٢ t",
-                "'١٢'",
-                marks=pytest.mark.xfail(
-                    strict=True, reason="Python's float() reads other scripts' digits; atof reads 0"
-                ),
-            ),
+            pytest.param("q1 Q0 d9 1 1_0 t", "'1_0'", marks=PYTHONS_FLOAT),
+            pytest.param("q1 Q0 d9 1 ١٢ t", "'١٢'", marks=PYTHONS_FLOAT),
         ],
     )
     def test_a_bad_row_is_a_fault_of_its_line(self, write, line, words):
@@ -120,7 +110,7 @@ class TestReadRun:
         path = write("run.txt", "q Q0 d\nq Q0 d 1 x t\nq Q0 d 1 1 t\nq Q0 d 2 1 t\n")
         assert [fault.removeprefix(f"{path}:")[:2] for fault in faults_of(read_run, path)] == ["1:", "2:", "4:"]
 
-    @pytest.mark.parametrize("content", [b"", b"\n \n", BOM, gzip.compress(b"")])
+    @pytest.mark.parametrize("content", [b"", b"\n \n", BOM, gzip.compress(b"")], ids=["empty", "blank", "BOM", "gzip"])
     def test_a_run_without_a_row_is_refused(self, write, content):
         (fault,) = faults_of(read_run, write("run.txt", content))
         assert "holds no row; a run has lines of 6 columns: query Q0 document rank score tag" in fault
@@ -295,6 +285,7 @@ def test_relevance_is_a_whole_number_however_written(value, grade):
     "value",
     [0.5, "0.5", True, False, "true", "high", "", None, [1], {"a": 1}, math.nan, math.inf, "nan", "-inf", "1 2", 2**31,
      pytest.param("1_0", marks=PYTHONS_FLOAT),
+     pytest.param(2**31 - 1, marks=pytest.mark.xfail(strict=True, reason="pytrec_eval makes a table of 2**31 levels")),
      pytest.param(10**400, marks=pytest.mark.xfail(strict=True, reason="OverflowError: too large for a float"))],
     ids=lambda value: repr(value)[:12],
 )  # fmt: skip
