@@ -8,7 +8,7 @@ from .artifacts import publish_folder
 from .errors import R2medError, UsageError
 from .jsonl import Faults, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE
-from .trec import judgement_rows
+from .trec import read_qrels
 
 IR_DATASETS = "ir_datasets:"
 Rows = Iterable[dict]
@@ -63,9 +63,11 @@ def _from_beir(folder: Path, split: str) -> tuple[Rows, Rows, Rows]:
         raise UsageError(f"{folder} is no dataset in BEIR's layout: {', '.join(map(str, lacking))} missing{hint}")
     documents = ({"id": row["_id"], "text": _joined(row.get("title"), row["text"])} for row in _beir_rows(corpus))
     topics = ({"id": row["_id"], "text": row["text"] or ""} for row in _beir_rows(queries))
-    faults = Faults()
-    judgements = [row for _, row in judgement_rows(qrels, faults)]
-    faults.check()
+    judgements = (
+        {"q_id": query, "p_id": document, "score": grade}
+        for query, judged in read_qrels(qrels).items()
+        for document, grade in judged.items()
+    )
     return documents, topics, judgements
 
 

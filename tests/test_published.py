@@ -1,0 +1,67 @@
+import csv
+
+import pytest
+
+from r2med_pyserini import conditions, published
+from r2med_pyserini.errors import BadInput, UsageError
+from r2med_pyserini.evaluation import trec_eval_name
+from r2med_pyserini.paths import PUBLISHED_FILE, Workspace
+from r2med_pyserini.published import System
+from r2med_pyserini.report.published import render
+from r2med_pyserini.suites import load_suite
+
+SLUGS = {dataset.slug for dataset in load_suite("r2med", Workspace.default()).datasets}
+
+
+def rows() -> list[dict]:
+    with PUBLISHED_FILE.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_row_is_a_score_of_a_known_dataset_and_measure():
+    found = rows()
+    assert len(found) == 4600
+    assert {row["dataset"] for row in found} == SLUGS
+    assert all(0 <= float(row["value"]) <= 1 and trec_eval_name(row["metric"]) for row in found)
+
+
+def test_no_row_stands_twice():
+    keys = [tuple(value for name, value in row.items() if name != "value") for row in rows()]
+    assert len(keys) == len(set(keys)) == sum(len(m) for t in published.table().values() for m in t.values())
+
+
+def test_the_headline_of_the_paper():
+    figures = [published.figures(System("r2med", "nv"), "r2med", slug)["nDCG@10"] for slug in SLUGS]
+    assert round(100 * sum(figures) / len(figures), 1) == 31.4
+
+
+def test_figures_belong_to_the_benchmark_only():
+    assert published.figures(System("r2med", "bm25"), "mini", "biology") == {}
+
+
+@pytest.mark.parametrize(("field", "value", "near"), [("retriever", "bm52", "bm25"), ("source", "r2meb", "r2med")])
+def test_unknown_words_get_a_suggestion(field, value, near):
+    with pytest.raises(UsageError, match=f"did you mean '{near}'"):
+        published.select(**{field: value})
+
+
+def test_the_table_puts_the_best_mean_first():
+    lines = render("nDCG@10", "csv", source="r2med", retriever=None, gar_method="", reranker="").splitlines()
+    assert lines[1].startswith("r2med: nv,0.2715,") and lines[1].endswith(",0.3143")
+    assert len(lines) == 16
+
+
+def test_a_measure_that_nobody_published():
+    with pytest.raises(UsageError, match="there are MAP@100"):
+        render("nDCG@11", "text")
+
+
+def test_the_authors_bm25_is_held_against_theirs():
+    counterpart = conditions.load("bm25-official").published
+    assert (counterpart.system, counterpart.tolerance) == (System("r2med", "bm25"), 0.0002)
+
+
+def test_a_counterpart_that_nobody_published_is_a_fault():
+    text = "title: x\nindex: {kind: lucene}\nsearch: {model: bm25}\npublished: {source: r2med, retriever: bgee}\n"
+    with pytest.raises(BadInput, match="did you mean 'r2med: bge'"):
+        conditions.parse(text, "x", "x.yaml")
