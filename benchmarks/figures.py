@@ -10,16 +10,17 @@ PACKAGES = ("r2med-pyserini", "pyserini", "gensim", "bm25s", "numpy")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds and MiB of one or more processes run one after another."""
+    """Seconds by the clock and of processor time, and peak MiB, of one or more processes run one after another."""
 
     seconds: float
+    cpu: float
     memory: float
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.seconds + other.seconds, max(self.memory, other.memory))
+        return Cost(self.seconds + other.seconds, self.cpu + other.cpu, max(self.memory, other.memory))
 
 
-NOTHING = Cost(0, 0)
+NOTHING = Cost(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,15 @@ def table(rows: list[Row]) -> str:
     ]
     for row in rows:
         mine = ours.get(row.against)
-        seconds = [f"{cost.seconds:.1f}" if cost else "-" for cost in (row.cold, row.warm)]
+        seconds = [f"{cost.seconds:.2f}" if cost else "-" for cost in (row.cold, row.warm)]
         pairs = ((row.cold, mine.cold), (row.warm, mine.warm)) if mine else ()
         ratios = [f"{cost.seconds / own.seconds:.1f}" for cost, own in pairs] or ["-", "-"]
         lines.append(f"| {' | '.join((row.system, *seconds, f'{row.memory:,.0f}', *ratios))} |")
     return "\n".join(lines)
 
 
-def machine(threads: int) -> dict:
-    """What the figures depend on."""
+def machine(threads: int, load: float) -> dict:
+    """What the figures depend on; `load` is the machine's load average before anything was measured."""
     from importlib.metadata import PackageNotFoundError, version
 
     from r2med_pyserini.jvm import anserini_version, find_java
@@ -77,3 +78,10 @@ def machine(threads: int) -> dict:
         "memory GiB": round(memory, 1),
         "versions": versions,
     }
+
+
+def sentence(facts: dict) -> str:
+    """The line about the machine."""
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    parts = (facts["cpu"], f"{facts['cores']} cores, {facts['threads']} threads", f"load {facts['load']} at the start")
+    return f"{', '.join(parts)}, {facts['memory GiB']} GiB; {versions}."

@@ -27,7 +27,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from figures import NOTHING, Cost, Row, machine, table
+from figures import NOTHING, Cost, Row, machine, sentence, table
 
 HERE = Path(__file__).parent
 SYSTEMS = ("ours", "pyserini", "authors", "bm25s")
@@ -48,7 +48,7 @@ class Bench:
     threads: int
     work: Path
 
-    def measure(self, label: str, command: tuple[str, ...], home: Path, counted: bool = True) -> Cost:
+    def measure(self, label: str, command: tuple[str, ...], home: Path) -> Cost:
         """Run a command with its workspace in `home`. What it prints is shown only if it fails; peers tell progress."""
         home.mkdir(parents=True, exist_ok=True)
         log = self.work / "log.txt"
@@ -63,10 +63,16 @@ class Bench:
         if process.returncode:
             print(log.read_text(encoding="utf-8", errors="replace")[-3000:], file=sys.stderr)
             sys.exit(f"{label}: exit status {process.returncode}: {shlex.join(command)}")
-        cost = Cost(seconds, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10))
-        if counted:
-            say(f"{label}: {cost.seconds:.1f} s, {cost.memory:.0f} MiB")
+        peak = usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        cost = Cost(seconds, usage.ru_utime + usage.ru_stime, peak)
+        say(f"{label}: {cost.seconds:.2f} s ({cost.cpu:.2f} s of processor time), {cost.memory:.0f} MiB")
         return cost
+
+    def start(self, *command: str) -> None:
+        """Run a command for nothing but what it leaves in the system's cache of files."""
+        environment = {**os.environ, "R2MED_HOME": str(self.work / "start")}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(command, env=environment, check=False, **quiet)
 
     def r2med(self, *words: str) -> tuple[str, ...]:
         """A command of r2med on the datasets that are measured."""
@@ -75,7 +81,7 @@ class Bench:
 
     def ours(self) -> list[Row]:
         """r2med itself."""
-        self.measure("start", (*R2MED, "run", "bm25", "--suite", "mini"), self.work / "start", counted=False)
+        self.start(*R2MED, "run", "bm25", "--suite", "mini")
         rows = []
         for condition in ("bm25", "bm25-official"):
             home, command, name = self.work / condition, self.r2med("run", condition), f"r2med {condition}"
@@ -95,8 +101,8 @@ class Bench:
         from r2med_pyserini.suites import load_suite
 
         home = self.work / "pyserini"
-        self.measure("start", (*R2MED, "pyserini", "search.lucene", "--help"), home, counted=False)
-        self.measure("start", self.r2med("convert"), home, counted=False)
+        self.start(*R2MED, "pyserini", "search.lucene", "--help")
+        self.measure("pyserini collection (not counted)", self.r2med("convert"), home)
         workspace = Workspace(home)
         suite = load_suite(str(self.suite), workspace)
         (home / "indexes").mkdir()
@@ -114,14 +120,14 @@ class Bench:
     def authors(self) -> list[Row]:
         """The authors' method."""
         command, out = (*PEERS, "authors", str(self.work)), self.work
-        self.measure("start", command, out, counted=False)
+        self.start(*command)
         cold = self.measure("authors", (*command, *self._folders()), out)
         return [Row("the R2MED authors' method", cold, cold, "r2med bm25-official")]
 
     def bm25s(self) -> list[Row]:
         """The library bm25s."""
         command, out = (*PEERS, "bm25s", str(self.work), "--threads", str(self.threads)), self.work
-        self.measure("start", command, out, counted=False)
+        self.start(*command)
         cold = self.measure("bm25s cold", (*command, *self._folders()), out)
         warm = self.measure("bm25s warm", (*command, "--warm", *self._folders()), out)
         return [Row("bm25s, its own tokenizer", cold, warm, "r2med bm25")]
@@ -158,12 +164,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def make_data(arguments: argparse.Namespace) -> Path:
-    """Make the datasets in a process of its own, and return the suite's folder."""
+def make_data(arguments: argparse.Namespace) -> list[Path]:
+    """Make the datasets in a process of its own, and return their folders."""
     command = [sys.executable, HERE / "synthetic.py", "--scale", str(arguments.scale)]
     command += ["--data", arguments.data] if arguments.data else []
-    command += ["--datasets", *arguments.datasets]
-    return Path(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+    done = subprocess.run([*command, "--datasets", *arguments.datasets], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return [Path(line) for line in done.stdout.splitlines()]
 
 
 def parse() -> argparse.Namespace:
@@ -182,17 +190,15 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    suite = make_data(arguments)
-    slugs = arguments.datasets or sorted(path.name for path in suite.iterdir() if path.is_dir())
+    load = os.getloadavg()[0]
+    folders = make_data(arguments)
+    suite, slugs = folders[0].parent, [folder.name for folder in folders]
     with tempfile.TemporaryDirectory(prefix="work-", dir=suite.parent) as work:
         bench = Bench(suite, slugs, arguments.threads, Path(work))
         rows = [row for system in SYSTEMS if system in arguments.systems for row in getattr(bench, system)()]
         agreement = bench.check(arguments.systems)
-    facts = machine(arguments.threads)
-    print(f"{table(rows)}\n")
-    print(f"{len(slugs)} dataset{'s' * (len(slugs) > 1)} ({', '.join(slugs)}), scale {arguments.scale:g}. ", end="")
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    print(f"{facts['cpu']}, {facts['cores']} cores, {facts['threads']} threads, {facts['memory GiB']} GiB; {versions}.")
+    facts = machine(arguments.threads, load)
+    print(f"{table(rows)}\n\nDatasets: {', '.join(slugs)}; scale {arguments.scale:g}. {sentence(facts)}")
     print("".join(f"\n{share:.2%} {what}." for what, share in agreement.items()))
     if arguments.json:
         figures = {"machine": facts, "datasets": slugs, "scale": arguments.scale, "agreement": agreement}

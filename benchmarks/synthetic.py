@@ -4,7 +4,7 @@ Counts and mean lengths are those of the eight datasets. Words are drawn by thei
 of every document is drawn from a few topic words of its own, so that words recur within a document as they do in real
 text, and judged documents share some topic words with their query. The same arguments give the same bytes.
 
-`python benchmarks/synthetic.py --data FOLDER` makes what is not there yet and prints the suite's folder.
+`python benchmarks/synthetic.py --data FOLDER` makes what is not there yet and prints the folder of every dataset.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from r2med_pyserini.errors import R2medError
 from r2med_pyserini.paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Workspace
 from r2med_pyserini.suites import Dataset, load_suite
 
@@ -115,14 +116,15 @@ def write_rows(path: Path, rows) -> None:
         file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def make(data: Path, slugs: tuple[str, ...], scale: float) -> Path:
-    """Make the datasets of these names that are not there whole, and return the suite's folder."""
+def make(data: Path, slugs: tuple[str, ...], scale: float) -> list[Path]:
+    """Make the datasets of these names (all if none) that are not there whole, and return their folders."""
     suite = load_suite("r2med", Workspace(data))
-    folder, writer = suite_folder(data, scale), None
+    folder, writer, made = suite_folder(data, scale), None, []
     recipe = {"format": FORMAT, "scale": scale, "numpy": version("numpy"), "wordfreq": version("wordfreq")}
     for dataset in suite.select(slugs):
         target = folder / dataset.slug
         mark = target / MARK
+        made.append(target)
         if mark.is_file() and json.loads(mark.read_text(encoding="utf-8")) == recipe:
             continue
         print(f"making {target}", file=sys.stderr, flush=True)
@@ -131,7 +133,7 @@ def make(data: Path, slugs: tuple[str, ...], scale: float) -> Path:
         target.mkdir(parents=True)
         write_dataset(target, dataset, scale, writer)
         mark.write_text(json.dumps(recipe), encoding="utf-8")  # last: it says that the rest is whole
-    return folder
+    return made
 
 
 def main() -> None:
@@ -140,7 +142,10 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="*", default=(), metavar="NAME", help="only these")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the documents to make")
     arguments = parser.parse_args()
-    print(make(arguments.data, tuple(arguments.datasets), arguments.scale))
+    try:
+        print(*make(arguments.data, tuple(arguments.datasets), arguments.scale), sep="\n")
+    except R2medError as error:
+        sys.exit(f"Error: {error}")
 
 
 if __name__ == "__main__":

@@ -149,6 +149,12 @@ def evaluated(entries: Iterable[Entry]) -> str:
     )
 
 
+def legend(entries: Iterable[Entry]) -> str:
+    """What the marks behind figures mean, for those that occur."""
+    verdict = {item.verdict for item in entries if item.scores}
+    return "".join(f"; {mark} marks {name}" for name, mark in _MARKS.items() if name in verdict)
+
+
 def against_published(row: Row) -> str:
     """Ours, theirs and the difference, for every measure that both have: one line a measure and dataset.
 

@@ -1,0 +1,342 @@
+import pytest
+
+from r2med_pyserini.conditions import IndexSpec, load, load_all, names, parse
+from r2med_pyserini.errors import BadInput, UsageError
+from r2med_pyserini.evaluation import MEASURES
+from r2med_pyserini.paths import CONDITIONS
+from r2med_pyserini.suites import load_suite
+
+INDEX = "index: {kind: lucene}"
+
+
+def of_search(search: str, index: str = INDEX) -> str:
+    return f"title: mine\n{index}\nsearch: {{{search}}}\n"
+
+
+BM25 = of_search("model: bm25")
+
+
+def faults_of(text: str) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        parse(text, "mine", "f.yaml")
+    assert all(fault.startswith("f.yaml") for fault in caught.value.faults)
+    return [fault.removeprefix("f.yaml: ") for fault in caught.value.faults]
+
+
+class TestPackage:
+    @pytest.mark.parametrize("path", sorted(CONDITIONS.iterdir()), ids=lambda path: path.name)
+    def test_every_condition_of_the_package_is_valid(self, path):
+        assert path.suffix == ".yaml"
+        condition = load(path.stem)
+        assert condition.name == path.stem in names()
+        assert condition.title and len(condition.title) <= 80
+        assert condition.index.docvectors is (condition.search.feedback is not None)
+
+    @pytest.mark.parametrize("name", names())
+    def test_recorded_figures_are_of_known_datasets_and_measures(self, name, workspace):
+        for suite, record in load(name).recorded.items():
+            assert list(record.scores) == [dataset.slug for dataset in load_suite(suite, workspace).datasets]
+            assert {measure for figures in record.scores.values() for measure in figures} <= set(MEASURES)
+
+    def test_the_lexical_conditions_are_there(self):
+        assert {"bm25", "bm25-official", "bm25-rm3", "bm25-rocchio", "bm25qs", "qld"} <= set(names())
+
+    def test_the_names_are_sorted(self):
+        assert list(names()) == sorted(path.stem for path in CONDITIONS.glob("*.yaml"))
+
+    def test_titles_tell_the_conditions_apart(self):
+        titles = [condition.title for condition in load_all(names())]
+        assert len(set(titles)) == len(titles) == len(names())
+
+    def test_the_authors_bm25_keeps_100_hits_over_exact_lengths(self):
+        condition = load("bm25-official")
+        assert condition.index == IndexSpec("lucene", exact_lengths=True, docvectors=False)
+        parameters = condition.search.parameters()
+        assert parameters == {"model": "bm25-official", "hits": 100, "k1": 0.9, "b": 0.4}
+
+
+class TestDefaults:
+    """Those of `python -m pyserini.search.lucene`."""
+
+    @pytest.mark.parametrize(
+        ("search", "parameters"),
+        [
+            ("model: bm25", {"k1": 0.9, "b": 0.4}),
+            ("model: bm25qs", {"k1": 0.9, "b": 0.4}),
+            ("model: qld", {"mu": 1000.0}),
+            (
+                "model: bm25, feedback: rm3",
+                {"k1": 0.9, "b": 0.4, "feedback": "rm3", "fb_terms": 10, "fb_docs": 10, "original_query_weight": 0.5},
+            ),
+            (
+                "model: qld, feedback: rocchio",
+                {"mu": 1000.0, "feedback": "rocchio", "fb_terms": 10, "fb_docs": 10, "alpha": 1.0, "beta": 0.75},
+            ),
+        ],
+    )
+    def test_what_is_left_out_has_pyserinis_default(self, search, parameters):
+        model = search.split(",")[0].removeprefix("model: ")
+        found = parse(of_search(search), "mine", "f.yaml").search.parameters()
+        assert found == {"model": model, "hits": 1000, **parameters}
+
+    def test_what_is_given_wins(self):
+        search = parse(of_search("model: bm25, k1: 2, b: 1, hits: 50, feedback: rm3, fb_docs: 3"), "m", "f").search
+        assert (search.k1, search.b, search.hits, search.fb_docs, search.fb_terms) == (2.0, 1.0, 50, 3, 10)
+
+    def test_equal_numbers_make_equal_recipes(self):
+        texts = of_search("model: qld, mu: 1000"), of_search("model: qld, mu: 1000.0")
+        one, other = (parse(text, "m", "f").search.parameters() for text in texts)
+        assert repr(one) == repr(other)
+
+    @pytest.mark.parametrize(("feedback", "vectors"), [("", False), (", feedback: rm3", True)])
+    def test_only_feedback_needs_document_vectors(self, feedback, vectors):
+        assert parse(of_search(f"model: bm25{feedback}"), "m", "f").index.docvectors is vectors
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ("", "condition: a mapping is wanted, not None"),
+            ("[]", "condition: a mapping is wanted, not []"),
+            ("bm25", "condition: a mapping is wanted, not 'bm25'"),
+            (f"{INDEX}\nsearch: {{model: bm25}}", "condition: key 'title' is missing"),
+            ("title: t\nsearch: {model: bm25}", "condition: key 'index' is missing"),
+            (f"title: t\n{INDEX}", "condition: key 'search' is missing"),
+            (f"{BM25}titel: x", "condition: unknown key 'titel'; did you mean 'title'?"),
+            (f"{BM25}Published: {{}}", "condition: unknown key 'Published'; did you mean 'published'?"),
+            (f"{BM25}3: x", "condition: unknown key 3"),
+            (of_search("model: bm25", "index: {kind: lucene, exact_length: true}"), "did you mean 'exact_lengths'?"),
+            (of_search("model: bm25", "index: lucene"), "index: a mapping is wanted, not 'lucene'"),
+            (of_search("model: bm25", "index: {}"), "index: key 'kind' is missing"),
+            (of_search("model: bm25", "index: {kind: lucen}"), "index: kind: 'lucen' is none of lucene"),
+            (of_search("model: bm25, hitz: 5"), "search: unknown key 'hitz'; did you mean 'hits'?"),
+            (of_search("model: bm25, K1: 5"), "search: unknown key 'K1'; did you mean 'k1'?"),
+            (of_search("hits: 5"), "search: key 'model' is missing"),
+            (of_search("model: bm52"), "search: model: 'bm52' is none of"),
+            (of_search("model: bm52"), "did you mean 'bm25'?"),
+            (of_search("model: [bm25]"), "search: model: ['bm25'] is none of"),
+            (of_search("model: null"), "search: model: None is none of"),
+            (of_search("model: bm25, feedback: rm4"), "search: feedback: 'rm4' is none of rm3, rocchio"),
+            (of_search("model: bm25, feedback: false"), "search: feedback: False is none of"),
+            (BM25.replace("mine", "[a]"), "title: ['a'] is no text"),
+            (BM25.replace("mine", "3"), "title: 3 is no text"),
+            (f"{BM25}recorded: []", "recorded: a mapping"),
+            (f"{BM25}published: r2med", "published: a mapping is wanted"),
+            (f"{BM25}published: {{source: r2med}}", "published: key 'retriever' is missing"),
+        ],
+    )
+    def test_a_faulty_description_is_explained(self, text, fault):
+        (found,) = faults_of(text)
+        assert fault in found
+
+    @pytest.mark.parametrize(
+        ("setting", "wanted"),
+        [
+            ("k1: -0.1", "k1 is -0.1; a number, 0 or more, is wanted"),
+            ("k1: '0.9'", "k1 is '0.9'; a number"),
+            ("k1: true", "k1 is True; a number"),
+            ("k1: null", "k1 is None; a number"),
+            ("k1: .nan", "k1 is nan; a number"),
+            ("k1: [0.9]", "k1 is [0.9]; a number"),
+            ("b: 1.01", "b is 1.01; a number, 0 to 1, is wanted"),
+            ("b: -1", "b is -1; a number, 0 to 1, is wanted"),
+            ("hits: 0", "hits is 0; a whole number, 1 to 1,000,000, is wanted"),
+            ("hits: 1000001", "hits is 1000001; a whole number"),
+            ("hits: 10.0", "hits is 10.0; a whole number"),
+            ("hits: true", "hits is True; a whole number"),
+            ("feedback: rm3, fb_terms: 0", "fb_terms is 0; a whole number"),
+            ("feedback: rm3, fb_docs: 2.5", "fb_docs is 2.5; a whole number"),
+            ("feedback: rm3, original_query_weight: 1.5", "original_query_weight is 1.5; a number, 0 to 1"),
+            ("feedback: rocchio, alpha: -1", "alpha is -1; a number, 0 or more"),
+            ("feedback: rocchio, beta: x", "beta is 'x'; a number, 0 or more"),
+            pytest.param(
+                "k1: .inf",
+                "k1 is inf; a number",
+                marks=pytest.mark.xfail(strict=True, reason="infinity passes the check `low <= value <= inf`"),
+            ),
+            pytest.param(
+                f"k1: 1{'0' * 400}",
+                "a number, 0 or more",
+                marks=pytest.mark.xfail(strict=True, reason="OverflowError: int too large to convert to float"),
+            ),
+        ],
+    )
+    def test_a_number_has_its_kind_and_range(self, setting, wanted):
+        (fault,) = faults_of(of_search(f"model: bm25, {setting}"))
+        assert fault.startswith("search: ")
+        assert wanted in fault
+
+    @pytest.mark.parametrize("setting", ["k1: 0", "b: 0", "b: 1", "hits: 1", "hits: 1000000"])
+    def test_the_ends_of_a_range_are_allowed(self, setting):
+        key, _, value = setting.partition(": ")
+        assert getattr(parse(of_search(f"model: bm25, {setting}"), "m", "f").search, key) == int(value)
+
+    @pytest.mark.parametrize(
+        ("search", "words"),
+        [
+            ("model: bm25, mu: 1000", "bm25 has no parameter 'mu'"),
+            ("model: qld, k1: 0.9", "qld has no parameter 'k1'"),
+            ("model: qld, b: 0.4", "qld has no parameter 'b'"),
+            ("model: bm25, fb_terms: 10", "bm25 has no parameter 'fb_terms'"),
+            ("model: bm25, feedback: rm3, alpha: 1", "bm25 with rm3 has no parameter 'alpha'"),
+            ("model: qld, feedback: rocchio, original_query_weight: 0.5", "qld with rocchio has no parameter"),
+        ],
+    )
+    def test_a_parameter_of_another_model_is_refused(self, search, words):
+        (fault,) = faults_of(of_search(search))
+        assert words in fault
+
+    @pytest.mark.parametrize(
+        ("model", "exact", "words"),
+        [
+            ("bm25", "true", "model bm25 cannot read"),
+            ("bm25qs", "true", "model bm25qs cannot read"),
+            ("qld", "true", "model qld cannot read"),
+            ("bm25-official", "false", "model bm25-official needs"),
+        ],
+    )
+    def test_model_and_document_lengths_must_match(self, model, exact, words):
+        (fault,) = faults_of(of_search(f"model: {model}", f"index: {{kind: lucene, exact_lengths: {exact}}}"))
+        assert fault == f"search: {words} an index with exact_lengths: true"
+
+    def test_exact_lengths_are_needed_where_nothing_is_said_too(self):
+        (fault,) = faults_of(of_search("model: bm25-official"))
+        assert "needs an index with exact_lengths" in fault
+
+    @pytest.mark.parametrize("value", ["1", "'true'", "null", "[true]"])
+    def test_exact_lengths_is_true_or_false(self, value):
+        (fault,) = faults_of(of_search("model: bm25", f"index: {{kind: lucene, exact_lengths: {value}}}"))
+        assert "exact_lengths is" in fault and "true or false is wanted" in fault
+
+    @pytest.mark.parametrize("feedback", ["rm3", "rocchio"])
+    def test_query_side_bm25_takes_no_feedback(self, feedback):
+        (fault,) = faults_of(of_search(f"model: bm25qs, feedback: {feedback}"))
+        assert fault == f"search: model bm25qs cannot be combined with feedback {feedback}"
+
+    @pytest.mark.parametrize("tolerance", ["-0.1", "1.5", "true", "x"])
+    def test_a_tolerance_lies_between_0_and_1(self, tolerance):
+        (fault,) = faults_of(f"{BM25}published: {{source: r2med, retriever: bm25, tolerance: {tolerance}}}")
+        assert "published: tolerance is" in fault
+
+    def test_a_system_that_nobody_published_is_refused(self):
+        (fault,) = faults_of(f"{BM25}published: {{source: r2med, retriever: bm52}}")
+        assert "bm52" in fault and "did you mean 'r2med: bm25'?" in fault
+
+    @pytest.mark.parametrize(
+        ("record", "words"),
+        [
+            ("{mini: 3}", "recorded: mini: a mapping is wanted, not 3"),
+            ("{mini: {scores: {}}}", "recorded: mini: key 'with' is missing"),
+            ("{mini: {with: {}, scores: {biology: 0.5}}}", "recorded: mini biology: a mapping"),
+            ("{mini: {with: {}, scores: {biology: {MRR: 1.5}}}}", "mini biology MRR: 1.5 is no number between 0 and 1"),
+            ("{mini: {with: {}, scores: {biology: {MRR: true}}}}", "mini biology MRR: True is no number"),
+            ("{mini: {with: {}, scores: {biology: {MRR: '0.5'}}}}", "mini biology MRR: '0.5' is no number"),
+        ],
+    )
+    def test_recorded_figures_are_checked(self, record, words):
+        assert words in faults_of(f"{BM25}recorded: {record}")[0]
+
+    def test_several_faults_are_reported_together(self):
+        found = faults_of(
+            "titel: t\nindex: {kind: lucene, exact: 1}\nsearch: {model: bm25, k1: -1, b: 2, mu: 3}\npublished: {}\n"
+        )
+        words = ("titel", "'title' is missing", "'exact'", "k1", "b is 2", "'mu'", "'source'", "'retriever'")
+        assert len(found) == len(words)
+        assert all(any(word in fault for fault in found) for word in words)
+
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ("title: mine\nindex: [\n", "3:1"),
+            ("title: a: b\n", "1:9"),
+            ("title: 'mine\n", "2:1"),
+            ("title: mine\nsearch: {model: !!python/object:os.system x}\n", "2:17"),
+            ("title: mine\n? [a]\n: b\n", "2:3"),
+        ],
+    )
+    def test_bad_yaml_is_named_by_line_and_column(self, text, place):
+        (fault,) = faults_of(text)
+        assert fault.startswith(f"f.yaml:{place}: not valid YAML: ")
+
+    def test_characters_that_yaml_forbids_are_explained(self):
+        (fault,) = faults_of("title: \x00")
+        assert "not valid YAML" in fault
+
+
+class TestLoad:
+    def test_an_unknown_name_is_a_usage_error_with_a_suggestion(self):
+        with pytest.raises(UsageError, match=r"no condition 'bm25-rn3'; did you mean 'bm25-rm3'\?"):
+            load("bm25-rn3")
+
+    @pytest.mark.parametrize("name", ["", ".", "../conditions/bm25", "BM25.", "bm25/"])
+    def test_what_is_no_name_is_no_path_either(self, name):
+        with pytest.raises(UsageError, match="no condition"):
+            load(name)
+
+    @pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "my-bm25_k1.2+b.yaml"])
+    def test_a_file_of_ones_own_is_named_by_its_stem(self, write, name):
+        condition = load(str(write(name, BM25)))
+        assert (condition.name, condition.title) == (name.rpartition(".")[0], "mine")
+
+    def test_a_file_of_ones_own_may_be_named_relatively(self, write, monkeypatch):
+        monkeypatch.chdir(write("mine.yaml", BM25).parent)
+        assert load("mine.yaml").title == "mine"
+
+    @pytest.mark.parametrize("name", ["bm25.yaml", "sub/qld.yml"])
+    def test_a_file_may_not_shadow_a_condition_of_the_package(self, write, name):
+        path = write(name, BM25)
+        with pytest.raises(UsageError) as caught:
+            load(str(path))
+        assert f"{path}: {path.stem} is the name of a condition of the package" in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["my bm25.yaml", "a*.yaml", "-x.yaml", "é.yaml"])
+    def test_a_name_that_would_make_odd_file_names_is_refused(self, write, name):
+        with pytest.raises(UsageError, match="letters, digits"):
+            load(str(write(name, BM25)))
+
+    def test_a_missing_file_is_named(self, tmp_path):
+        path = tmp_path / "none.yaml"
+        with pytest.raises(BadInput) as caught:
+            load(str(path))
+        assert caught.value.faults == [f"{path}: cannot be read: No such file or directory"]
+
+    def test_a_folder_is_named(self, tmp_path):
+        path = tmp_path / "folder.yaml"
+        path.mkdir()
+        with pytest.raises(BadInput, match=r"folder\.yaml: cannot be read: Is a directory"):
+            load(str(path))
+
+    def test_a_file_that_is_no_utf8_is_named(self, write):
+        with pytest.raises(BadInput, match=r"mine\.yaml: cannot be read"):
+            load(str(write("mine.yaml", b"title: caf\xe9\n")))
+
+    def test_faults_name_the_file(self, write):
+        path = write("mine.yaml", "title: mine\n")
+        with pytest.raises(BadInput) as caught:
+            load(str(path))
+        assert [fault.startswith(f"{path}: ") for fault in caught.value.faults] == [True, True]
+
+
+class TestLoadAll:
+    def test_the_order_is_kept_and_nothing_comes_twice(self):
+        assert [condition.name for condition in load_all(("qld", "bm25", "qld"))] == ["qld", "bm25"]
+
+    def test_faults_of_several_are_reported_together(self, write):
+        paths = [str(write(f"{name}.yaml", of_search(f"model: bm25, {name}: -1"))) for name in ("k1", "b")]
+        with pytest.raises(BadInput) as caught:
+            load_all((*paths, "bm52", "qld"))
+        wanted = ("k1 is -1", "b is -1", "'bm52'")
+        assert all(words in fault for words, fault in zip(wanted, caught.value.faults, strict=True))
+
+    def test_several_unknown_names_are_reported_together(self):
+        with pytest.raises(UsageError) as caught:
+            load_all(("bm52", "qld", "xyz"))
+        assert [line.split("'")[1] for line in str(caught.value).splitlines()] == ["bm52", "xyz"]
+
+    @pytest.mark.xfail(strict=True, reason="both would write the same runs, and one cell hides the other")
+    @pytest.mark.parametrize("names", [("a/mine.yaml", "b/mine.yaml"), ("mine.yaml", "mine.yml")])
+    def test_two_files_of_one_name_are_refused(self, write, names):
+        paths = [str(write(name, of_search(f"model: bm25, hits: {number + 1}"))) for number, name in enumerate(names)]
+        with pytest.raises((UsageError, BadInput)):
+            load_all(tuple(paths))

@@ -1,0 +1,133 @@
+"""Imports point one way. ORDER is the specification: a module may import only modules that stand before it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from r2med_pyserini.paths import PACKAGE
+
+ORDER = (
+    "__init__",
+    "errors", "suggest", "paths",
+    "textio", "jsonl", "artifacts", "trec", "rawfiles",
+    "suites", "collection", "hub", "importing", "validation",
+    "published", "conditions",
+    "jvm", "javatasks", "official_bm25", "lucene",
+    "evaluation", "recording", "verdicts",
+    "stages", "outcome",
+    "plan", "commands",
+    "report.__init__", "report.evaluation", "report.progress", "report.published", "report.table",
+    "data", "work", "doctor", "cleaning", "passthrough",
+    "cli", "__main__",
+)  # fmt: skip
+HEAVY = {"torch", "transformers", "pyserini", "jnius", "jnius_config", "faiss", "pandas"}
+LONGEST = 400
+NAME = PACKAGE.name
+
+
+def module_name(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(tree: ast.AST, module: str) -> Iterator[str]:
+    """Full names of what a module imports anywhere, functions included; relative ones resolved."""
+    above = [NAME, *module.split(".")[:-1]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = above[: len(above) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def within_package(tree: ast.AST, module: str) -> set[str]:
+    """The modules of the package that a module imports."""
+    found = set()
+    for name in imports(tree, module):
+        if name.split(".")[0] != NAME:
+            continue
+        parts = name.split(".")[1:]
+        inner = ".".join(parts)
+        outer = ".".join(parts[:-1])
+        candidates = (inner, f"{inner}.__init__" if inner else "__init__", outer, f"{outer}.__init__".lstrip("."))
+        found.add(next(candidate for candidate in candidates if candidate in MODULES))
+    return found
+
+
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """All that runs when a module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from outside_functions(child)
+
+
+def parse(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def test_every_module_has_its_place_and_every_place_its_module():
+    assert len(set(ORDER)) == len(ORDER)
+    assert set(ORDER) == set(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_downwards(module):
+    allowed = set(ORDER[: ORDER.index(module)]) if module in ORDER else set()
+    assert within_package(parse(module), module) - allowed == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_heavy_is_imported_with_a_module(module):
+    nodes = [node for node in outside_functions(parse(module)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    top = ast.Module(nodes, type_ignores=[])
+    assert {name.split(".")[0] for name in imports(top, module)} & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("trec", "from .jsonl import Faults", {"jsonl"}),
+        ("trec", "def f():\n    from . import plan", {"plan"}),
+        ("trec", "from . import __version__", {"__init__"}),
+        ("trec", "import r2med_pyserini.cli", {"cli"}),
+        ("trec", "from r2med_pyserini import report", {"report.__init__"}),
+        ("report.table", "from .. import verdicts", {"verdicts"}),
+        ("report.table", "from ..suites import Suite", {"suites"}),
+        ("report.table", "from .progress import Printer", {"report.progress"}),
+        ("cli", "from .report import table", {"report.table"}),
+        ("cli", "import json, orjson", set()),
+    ],
+)
+def test_the_walk_sees_every_way_to_import(module, source, found):
+    assert within_package(ast.parse(source), module) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("import torch", True),
+        ("try:\n    from faiss import x\nexcept ImportError:\n    pass", True),
+        ("class A:\n    import pandas", True),
+        ("def f():\n    import torch", False),
+        ("class A:\n    def f(self):\n        import jnius", False),
+    ],
+)
+def test_the_walk_tells_imports_of_functions_apart(source, seen):
+    nodes = outside_functions(ast.parse(source))
+    assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) is seen
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(PACKAGE.rglob("*")) if path.suffix in (".py", ".yaml", ".xml", ".properties", ".md")],
+    ids=lambda path: path.relative_to(PACKAGE).as_posix(),
+)
+def test_no_file_is_long(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
