@@ -75,6 +75,7 @@ def machine(threads: int, load: float) -> dict:
         "cpu": cpu,
         "cores": os.cpu_count(),
         "threads": threads,
+        "load": round(load, 1),
         "memory GiB": round(memory, 1),
         "versions": versions,
     }
