@@ -102,7 +102,7 @@ class Bench:
 
         home = self.work / "pyserini"
         self.start(*R2MED, "pyserini", "search.lucene", "--help")
-        self.measure("pyserini collection (not counted)", self.r2med("convert"), home)
+        self.measure("pyserini collection (not counted)", self.r2med("data"), home)
         workspace = Workspace(home)
         suite = load_suite(str(self.suite), workspace)
         (home / "indexes").mkdir()

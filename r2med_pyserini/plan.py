@@ -71,9 +71,8 @@ def make_plan(conditions: Iterable[Condition], suite: Suite, datasets: Iterable[
     builder = _Builder(suite, setting, alone=len(datasets) == 1)
     for dataset in sorted(datasets, key=_size, reverse=True):
         stages += builder.dataset(dataset, conditions, cells)
-    ordered = [cells[condition.name, dataset.slug] for condition in conditions for dataset in suite.datasets
-               if (condition.name, dataset.slug) in cells]  # fmt: skip
-    return Plan(suite, stages, ordered)
+    wanted = ((condition.name, dataset.slug) for condition in conditions for dataset in suite.datasets)
+    return Plan(suite, stages, [cells[key] for key in wanted if key in cells])
 
 
 def _size(dataset: Dataset) -> int:
@@ -94,18 +93,19 @@ class _Builder:
         """The stages of one dataset; puts its cells into `cells`."""
         fetched = self._fetch(dataset) if dataset.repo else None
         converted = self._collection(dataset, fetched)
-        indexes: dict[str, Stage] = {}
+        specs: dict[str, IndexSpec] = {}
+        for condition in conditions:  # conditions that share an index get one that serves all of them
+            name = _index_name(condition.index)
+            vectors = condition.index.docvectors or specs.get(name, condition.index).docvectors
+            specs[name] = replace(condition.index, docvectors=vectors)
+        indexes = {name: self._index(dataset, spec, converted) for name, spec in sorted(specs.items())}
         runs = []
-        for spec in {condition.index for condition in conditions}:
-            vectors = any(condition.index.docvectors for condition in conditions
-                          if _index_name(condition.index) == _index_name(spec))  # fmt: skip
-            indexes[_index_name(spec)] = self._index(dataset, replace(spec, docvectors=vectors), converted)
         for condition in conditions:
             run = self._run(dataset, condition, converted, indexes[_index_name(condition.index)])
             scores = self._scores(dataset, condition, converted, run)
             runs += [run, scores]
             cells[condition.name, dataset.slug] = Cell(condition, dataset, scores, run.artifact.path)
-        return [*([fetched] if fetched else []), converted, *(indexes[name] for name in sorted(indexes)), *runs]
+        return [*([fetched] if fetched else []), converted, *indexes.values(), *runs]
 
     def _subject(self, dataset: Dataset, detail: str = "") -> str:
         return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")

@@ -116,7 +116,9 @@ class Work:
                 if suite.sample
                 else ""
             )
-            text = f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}{table.legend(entries)}"
+            text = (
+                f"{measure} of suite {suite.name}{note}\n\n{text}\n\n{table.evaluated(entries)}{table.legend(entries)}"
+            )
             details = filter(None, map(table.against_published, rows))
             text = "\n\n".join([text, *details])
         return Outcome(text, all(passes(row.verdict) for row in rows))

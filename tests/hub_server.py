@@ -1,7 +1,8 @@
 """A stand-in of the Hugging Face Hub on this machine, which serves dataset files as the Hub does, and misbehaves.
 
-Small files come from the Hub itself, under git's hash; large ones (LFS) by a redirect to a store of another origin, under
-their SHA-256. `HubServer.fail` puts a `Fault` on the requests for a file; `HubServer.requests` is what has been asked.
+Small files come from the Hub itself, under git's hash; large ones (LFS) by a redirect to a store of another origin,
+under their SHA-256. `HubServer.fail` puts a `Fault` on the requests for a file; `HubServer.requests` is what has been
+asked.
 """
 
 import hashlib
@@ -34,8 +35,8 @@ class Fault:
     """What goes wrong with the first `times` requests of `method`.
 
     `kind` is "status" (answer with `status` and `headers`), "cut" or "reset" (end or break the connection `after` bytes
-    of the body), "stall" (send `after` bytes of it, and then nothing), "hang" (do not answer at all), "flip" (one byte of
-    the body is another), "size" (announce `after` bytes more than there are), or "page" (answer with some web page).
+    of the body), "stall" (send `after` bytes of it, and then nothing), "hang" (do not answer at all), "flip" (one byte
+    of the body is another), "size" (announce `after` bytes more than there are), or "page" (answer with a web page).
     """
 
     kind: str

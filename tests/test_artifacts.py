@@ -273,10 +273,11 @@ class TestProcesses:
 
     def test_leftovers_do_not_get_into_the_next_build(self, tmp_path, hashes):
         artifact = Artifact(tmp_path / "out", folder=True)
+        artifact.make({"v": 1}, builder("one"), hashes)
         for word in ("new", "old"):
             (tmp_path / f".tmp.{word}.out").mkdir()
             (tmp_path / f".tmp.{word}.out" / "half").write_text("x")
-        artifact.make({"v": 1}, builder("one"), hashes)
+        artifact.make({"v": 2}, builder("two"), hashes)
         assert not (artifact.path / "half").exists()
         assert leftovers(artifact) == []
 

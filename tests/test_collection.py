@@ -61,9 +61,9 @@ class TestFiles:
         assert converted(queries=[{"id": "q1", "text": ""}]) == json.loads(files.health.read_text())
 
     def test_the_health_report_counts(self, converted):
-        health = converted(qrels=[{"q_id": "q1", "p_id": f"d{score + 1}", "score": score} for score in (0, 1, 2)])
+        health = converted(qrels=[{"q_id": "q1", "p_id": f"d{score + 1}", "score": score - 1} for score in (0, 1, 2)])
         counts = {key: health[key] for key in ("documents", "queries", "judgements", "relevant")}
-        assert counts == {"documents": 3, "queries": 2, "judgements": 3, "relevant": 2}
+        assert counts == {"documents": 3, "queries": 2, "judgements": 3, "relevant": 1}
 
     def test_a_sound_dataset_gives_no_warning(self, converted):
         assert warnings(converted()) == []

@@ -199,6 +199,13 @@ class TestCurrent:
         a.artifact.remove()
         assert current([a, b, c], hashes) == {a: False, b: False, c: True}
 
+    def test_a_stage_is_not_current_even_if_what_it_needs_still_has_the_same_bytes(self, stage, hashes):
+        a = stage("a")
+        execute([a, stage("b", a)], 1, hashes)
+        newer = stage("a", version=2)
+        b = stage("b", newer)
+        assert current([newer, b], hashes) == {newer: False, b: False}
+
     def test_looking_builds_nothing(self, stage, hashes, log, tmp_path):
         current([stage("a")], hashes)
         assert log == [] and not (tmp_path / "out").exists()

@@ -192,6 +192,11 @@ class TestRequireData:
         suite = load_suite(str(parent), workspace)
         require_data(suite, suite.select(("b",)))
 
+    def test_data_that_can_be_fetched_need_not_be_there(self, workspace):
+        suite = load_suite("r2med", workspace)
+        assert all(len(dataset.missing()) == 3 for dataset in suite.datasets)
+        require_data(suite, suite.datasets)
+
     def test_nothing_is_missing_from_a_whole_dataset(self, make_dataset):
         assert Dataset("d", "d", "d", make_dataset()).missing() == []
 

@@ -151,6 +151,10 @@ class TestWriteRun:
         write_run(tmp_path / "r", [("q", ["d"], [1])], tag="mine")
         assert (tmp_path / "r").read_text() == "q Q0 d 1 1.000000 mine\n"
 
+    def test_scores_can_have_another_form(self, tmp_path):
+        write_run(tmp_path / "r", [("q", ["d"], [1 / 3])], score_format=".9g")
+        assert (tmp_path / "r").read_text() == "q Q0 d 1 0.333333333 Anserini\n"
+
     def test_what_is_written_reads_back(self, tmp_path):
         hits = [(query, [*ODD_IDS], [float(9 - rank) for rank in range(len(ODD_IDS))]) for query in ("q\u00a01", "q2")]
         write_run(tmp_path / "r", hits)

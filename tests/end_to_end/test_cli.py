@@ -211,7 +211,6 @@ def test_report_shows_the_faulty_dataset_as_missing(mixed):
 # scores
 
 
-@pytest.mark.xfail(strict=True, reason="texts of mini have changed since the figures of bm25 were recorded")
 def test_the_scores_of_mini_are_the_recorded_ones(mini):
     done = r2med_in(mini, "report", "--suite", "mini")
     assert done.status == 0, done.out

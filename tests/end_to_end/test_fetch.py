@@ -3,8 +3,6 @@
 import gzip
 import hashlib
 import json
-import os
-import random
 import re
 import shutil
 import signal
@@ -12,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -80,13 +77,16 @@ class Place:
         other.home = self.home
         return other
 
+    @property
     def raw(self) -> Path:
         return self.workspace.data("r2med") / SLUG
 
-    def start(self, *words: str | Path, limit: int | None = None, **env: str) -> subprocess.Popen:
-        """`r2med WORDS...`, which may write no file larger than `limit` bytes."""
-        inherited = {name: value for name, value in environment(self.workspace).items()
-                     if not re.match(r"(HF_|HUGGING|\w+_proxy$)", name, re.IGNORECASE)}  # fmt: skip
+    def start(
+        self, *words: str | Path, limit: int | None = None, setup: Callable[[], object] | None = None, **env: str
+    ) -> subprocess.Popen:
+        """`r2med WORDS...`, which may write no file larger than `limit` bytes; `setup` is run first in its process."""
+        foreign = re.compile(r"HF_|HUGGING|\w+_proxy$", re.IGNORECASE)
+        inherited = {name: value for name, value in environment(self.workspace).items() if not foreign.match(name)}
         hub = {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(self.home)}
         command = R2MED if limit is None else (sys.executable, "-c", LIMITED, str(limit))
         return subprocess.Popen(
@@ -95,6 +95,7 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
             env=inherited | hub | env,
+            preexec_fn=setup,
         )
 
     def run(self, *words: str | Path, limit: int | None = None, **env: str) -> Result:
@@ -113,13 +114,11 @@ class Place:
 
     def files(self) -> dict[str, bytes]:
         """The raw files that are there, the manifest aside."""
-        return {path.name: path.read_bytes() for path in self.raw().glob("*") if path.name != "manifest.json"}
+        return {path.name: path.read_bytes() for path in self.raw.glob("*") if path.name != "manifest.json"}
 
     def left(self) -> list[str]:
-        """The files below data/ that are the dataset's or were to be, by their paths; locks aside."""
-        below = [path for path in (self.workspace.root / "data").rglob("*") if path.is_file()]
-        names = sorted(path.relative_to(self.workspace.root).as_posix() for path in below)
-        return [name for name in names if SLUG in name and ".locks" not in name]
+        """What stands where the raw files of the dataset belong, under whatever name."""
+        return sorted(path.name for path in self.raw.parent.glob("*") if SLUG in path.name)
 
 
 def ended(process: subprocess.Popen) -> Result:
@@ -150,13 +149,17 @@ def place(tmp_path, hub) -> Place:
 
 
 @pytest.fixture(scope="module")
-def fetched(tmp_path_factory) -> Iterator[Place]:
-    """A dataset that has been fetched; not to be changed."""
+def fetching(tmp_path_factory) -> Iterator[tuple[Place, Result]]:
+    """A dataset that has been fetched, not to be changed, and what the command said."""
     with HubServer() as hub:
         place = Place(tmp_path_factory.mktemp("fetched"), hub)
         place.publish(SLUG)
-        place.done = place.data()
-        yield place
+        yield place, place.data()
+
+
+@pytest.fixture
+def fetched(fetching) -> Place:
+    return fetching[0]
 
 
 @pytest.fixture
@@ -167,9 +170,10 @@ def copy(fetched, place) -> Place:
     return place
 
 
-def test_a_dataset_is_fetched_and_converted(fetched):
-    assert fetched.done.status == 0, fetched.done.err
-    assert built(fetched.done) == [f"convert r2med/{SLUG}", f"fetch r2med/{SLUG}"]
+def test_a_dataset_is_fetched_and_converted(fetching):
+    _, done = fetching
+    assert done.status == 0, done.err
+    assert built(done) == [f"convert r2med/{SLUG}", f"fetch r2med/{SLUG}"]
 
 
 def test_the_files_are_the_hubs_byte_for_byte(fetched):
@@ -177,12 +181,10 @@ def test_the_files_are_the_hubs_byte_for_byte(fetched):
 
 
 def test_the_manifest_tells_revision_and_hashes(fetched):
-    manifest = json.loads((fetched.raw() / "manifest.json").read_text())
+    manifest = json.loads((fetched.raw / "manifest.json").read_text())
     assert manifest["files"] == {name: hashlib.sha256(text).hexdigest() for name, text in published(SLUG).items()}
-    assert (manifest["recipe"]["repo"], manifest["recipe"]["revision"]) == (
-        DATASETS[SLUG].repo,
-        DATASETS[SLUG].revision,
-    )
+    wanted = {"repo": DATASETS[SLUG].repo, "revision": DATASETS[SLUG].revision}
+    assert manifest["recipe"] | wanted == manifest["recipe"]
 
 
 def test_the_collection_has_every_row(fetched):
@@ -246,7 +248,6 @@ class Attempt:
     left: list[str]
     second: Result
     files: dict[str, bytes]
-    hub: HubServer
 
 
 def trouble(kind: str, method: str = "GET", file: str = CORPUS_FILE, **what) -> Callable[[Place], None]:
@@ -261,6 +262,10 @@ def gated(place: Place) -> None:
     place.hub.gate(DATASETS[SLUG].repo, TOKEN)
 
 
+def removed(place: Place) -> None:
+    place.hub.remove(DATASETS[SLUG].repo)
+
+
 def nothing(place: Place) -> None:
     pass
 
@@ -269,24 +274,18 @@ def other_revision(place: Place) -> None:
     place.hub.serve(DATASETS[SLUG].repo, "main", published(SLUG))
 
 
-def fill_the_cache(place: Place, slug: str = SLUG) -> None:
-    place.publish(slug)
-    assert place.elsewhere(slug).data().status == 0
+def cached(slug: str) -> Callable[[Place], None]:
+    def breaks(place: Place) -> None:
+        assert place.elsewhere(slug).data().status == 0
+
+    return breaks
 
 
 AT_ONCE = {"Retry-After": "0"}
 IMPATIENT = {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}
-THREE = (SLUG, "pmc-treatment", "medical-sciences")  # as ordered by size, which is the order in which they are fetched
+FIRST, CACHED, LAST = SLUG, OTHER, "medical-sciences"  # by size, which is the order in which they are fetched
 
 FAILING = {
-    "no network": Case(
-        lambda place: fill_the_cache(place, THREE[1]),
-        ("no answer from http://127.0.0.1:9", "refused", "--from FOLDER"),
-        {"HF_ENDPOINT": CLOSED},
-        slugs=THREE,
-    ),
-    "no answer to a download": Case(trouble("hang"), ("broke off", "timed out", "again"), IMPATIENT),
-    "no more answer": Case(trouble("stall", after=5000), ("broke off", "timed out", "again"), IMPATIENT),
     "connection ended": Case(trouble("cut", after=5000), ("broke off", "closed connection", "again")),
     "connection reset": Case(trouble("reset", after=5000), ("broke off", "reset", "again")),
     "wrong size of a large file": Case(trouble("size", "HEAD", after=3), ("broke off", "of size", "again")),
@@ -299,12 +298,12 @@ FAILING = {
     "login page": Case(trouble("page", "HEAD"), ("is not the Hub", "login page")),
     "no file": Case(lacking(QRELS_FILE), (QRELS_FILE, "no such file", DATASETS[SLUG].revision, "404")),
     "no revision": Case(other_revision, ("no revision", DATASETS[SLUG].revision, "--from FOLDER")),
-    "no repository": Case(lambda place: place.hub.remove(DATASETS[SLUG].repo), ("there is no", "R2MED/IIYi-Clinical"), {"HF_TOKEN": TOKEN}),
+    "no repository": Case(removed, ("there is no", DATASETS[SLUG].repo, "HTTP 404"), {"HF_TOKEN": TOKEN}),
     "no login": Case(gated, ("wants a login", "HTTP 401", "HF_TOKEN", "hf auth login")),
     "wrong login": Case(gated, ("wants a login", "HTTP 403", "HF_TOKEN"), {"HF_TOKEN": "hf_other"}),
     "offline": Case(nothing, ("HF_HUB_OFFLINE is set", "not in the cache", "--from FOLDER"), {"HF_HUB_OFFLINE": "1"}),
     "full disk of the cache": Case(nothing, (CORPUS_FILE, "File too large", "HF_HOME"), limit=100_000),
-    "full disk of the workspace": Case(fill_the_cache, ("cannot make", SLUG, "File too large"), limit=100_000),
+    "full disk of the workspace": Case(cached(SLUG), ("cannot make", SLUG, "File too large"), limit=100_000),
     "cache in a file": Case(nothing, ("cannot be kept", "Not a directory", "HF_HOME"), {"HF_HOME": __file__}),
     "wrong counts": Case(
         lambda place: place.publish(SLUG, mini()),
@@ -315,7 +314,10 @@ FAILING = {
             "not taken",
         ),
     ),
+    "no answer to a download": Case(trouble("hang"), ("broke off", "timed out", "again"), IMPATIENT),
+    "no more answer": Case(trouble("stall", after=5000), ("broke off", "timed out", "again"), IMPATIENT),
 }  # fmt: skip
+CUT_OFF = Case(cached(CACHED), env={"HF_ENDPOINT": CLOSED}, slugs=(FIRST, CACHED, LAST))
 PASSING = {
     "connection ended": Case(trouble("cut", after=5000, times=2)),
     "no answer to a question": Case(trouble("hang", "HEAD", times=1), env={"HF_HUB_ETAG_TIMEOUT": "1"}),
@@ -337,15 +339,15 @@ def attempt(case: Case, root: Path) -> Attempt:
         left = place.left()
         hub.heal()
         place.publish(SLUG)
-        return Attempt(first, left, place.data(), place.files(), hub)
+        return Attempt(first, left, place.data(), place.files())
 
 
 @pytest.fixture(scope="module")
 def attempts(request, tmp_path_factory) -> Iterator[dict[Case, Future[Attempt]]]:
     """All cases that are to be tested, tried at the same time: in most, the client waits before it tries again."""
     items = [item for item in request.session.items if "attempts" in getattr(item, "fixturenames", ())]
-    cases = dict.fromkeys(item.callspec.params["case"] for item in items)
-    with ThreadPoolExecutor(8) as pool:
+    cases = dict.fromkeys(item.callspec.params["case"] for item in reversed(items))  # long ones first
+    with ThreadPoolExecutor(12) as pool:
         yield {case: pool.submit(attempt, case, tmp_path_factory.mktemp("case")) for case in cases}
 
 
@@ -376,18 +378,6 @@ def test_the_same_command_completes_when_the_trouble_is_over(attempts, case):
 def test_a_trouble_that_passes_does_no_harm(attempts, case):
     tried = attempts[case].result()
     assert (tried.first.status, errors(tried.first), tried.files) == (0, [], published(SLUG)), tried.first.err
-
-
-@pytest.mark.parametrize("case", [FAILING["no network"]], ids=["no network"])
-def test_without_network_only_the_first_dataset_is_asked_for(attempts, case):
-    first = attempts[case].result().first
-    assert len(set(re.findall(r"HEAD \S+/R2MED/([\w-]+)/", first.err))) == 1
-    assert [error.split(":")[0] for error in errors(first)] == [DATASETS[slug].name for slug in (THREE[0], THREE[2])]
-
-
-@pytest.mark.parametrize("case", [FAILING["no network"]], ids=["no network"])
-def test_without_network_what_is_in_the_cache_is_had(attempts, case):
-    assert built(attempts[case].result().first) == [f"convert r2med/{THREE[1]}", f"fetch r2med/{THREE[1]}"]
 
 
 def test_a_trouble_with_one_dataset_does_not_keep_others(place):
@@ -425,17 +415,17 @@ def test_a_kill_in_the_middle_of_a_file_costs_that_file_only(place, name):
     done = place.data()
     assert (done.status, place.files()) == (0, published(SLUG)), done.err
     assert sorted(place.hub.asked()) == sorted([*RAW_FILES, name])
-    assert len(place.left()) == len(RAW_FILES) + 1
+    assert place.left() == [SLUG]
 
 
 def test_control_c_in_the_middle_of_a_file_ends_it_with_one_line(place):
     place.hub.fail(CORPUS_FILE, Fault("stall", times=1, after=1000))
-    process = place.start("data", *place.chosen)
+    process = place.start("data", *place.chosen, setup=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     assert place.hub.stuck.wait(60)
     process.send_signal(signal.SIGINT)
     done = ended(process)
-    said = "\nInterrupted. What is done is kept: the same command goes on from here.\n"
-    assert (done.status, done.out, done.err) == (130, "", said)
+    said = "Interrupted. What is done is kept: the same command goes on from here."
+    assert (done.status, done.out, done.err.strip()) == (130, "", said)
     assert place.data().status == 0
 
 
@@ -520,11 +510,11 @@ def test_wrong_files_in_a_folder_are_not_taken(place, tmp_path, files, says):
 
 @pytest.mark.parametrize(("files", "says"), WRONG.values(), ids=WRONG)
 def test_wrong_files_in_the_data_folder_are_told_and_stay(place, files, says):
-    write(place.raw(), files)
+    write(place.raw, files)
     done = place.data()
     [said] = errors(done)
     assert (done.status, says in said, place.files()) == (1, True, files), said
-    assert len(place.left()) == len(files)
+    assert (place.left(), (place.raw / "manifest.json").exists()) == ([SLUG], False)
 
 
 def test_a_folder_without_the_dataset_is_named(place, tmp_path):
@@ -535,9 +525,8 @@ def test_a_folder_without_the_dataset_is_named(place, tmp_path):
 def test_a_folder_for_several_datasets_wants_one_sub_folder_each(place, tmp_path):
     place.slugs = (SLUG, OTHER)
     done = place.data("--from", write(tmp_path / "mine", published(SLUG)))
-    assert [error.split(" in ")[0] for error in errors(done)] == [
-        f"{DATASETS[slug].name}: no corpus.jsonl" for slug in place.slugs
-    ]
+    said = sorted(error.partition(" in ")[0] for error in errors(done))
+    assert (done.status, said) == (1, [f"{DATASETS[slug].name}: no corpus.jsonl" for slug in place.slugs])
 
 
 def test_the_embedded_suite_is_taken_from_no_folder(place, tmp_path):
@@ -546,10 +535,10 @@ def test_the_embedded_suite_is_taken_from_no_folder(place, tmp_path):
 
 
 def test_files_put_into_the_data_folder_are_kept_whatever_lies_beside_them(place):
-    write(place.raw(), {**published(SLUG), "notes.txt": b"got these by post"})
+    write(place.raw, {**published(SLUG), "notes.txt": b"got these by post"})
     assert place.data().status == 0
     assert place.files() == {**published(SLUG), "notes.txt": b"got these by post"}
-    assert "notes.txt" in json.loads((place.raw() / "manifest.json").read_text())["files"]
+    assert "notes.txt" in json.loads((place.raw / "manifest.json").read_text())["files"]
     assert place.hub.requests == []
 
 
@@ -557,7 +546,7 @@ def test_files_put_into_the_data_folder_are_kept_whatever_lies_beside_them(place
 
 
 def test_a_file_damaged_later_is_mended_from_the_cache(copy):
-    flip_a_byte(copy.raw() / CORPUS_FILE)
+    flip_a_byte(copy.raw / CORPUS_FILE)
     done = copy.data()
     assert (done.status, built(done)) == (0, [f"fetch r2med/{SLUG}"])
     assert (copy.files(), copy.hub.requests) == (published(SLUG), [])
@@ -565,9 +554,41 @@ def test_a_file_damaged_later_is_mended_from_the_cache(copy):
 
 @pytest.mark.parametrize("name", RAW_FILES)
 def test_a_file_damaged_in_the_cache_too_is_noticed_and_fetched_again(copy, name):
-    flip_a_byte(copy.raw() / name)
+    flip_a_byte(copy.raw / name)
     flip_a_byte(next(copy.home.rglob(f"snapshots/*/{name}")).resolve())
     [said] = errors(copy.data())
     assert f"{name} arrived damaged" in said
     assert copy.data().status == 0
     assert (copy.files(), copy.hub.asked()) == (published(SLUG), [name])
+
+
+# no network: last, since the client takes its time before it gives up, and other tests need not wait for it
+
+without_network = pytest.mark.parametrize("case", [CUT_OFF], ids=["no network"])
+
+
+@without_network
+def test_without_network_there_is_one_sentence_a_dataset(attempts, case):
+    first = attempts[case].result().first
+    why = f"{CORPUS_FILE}: no answer from {CLOSED} ([Errno 111] Connection refused)"
+    assert [error.partition(";")[0] for error in errors(first)] == [
+        f"{DATASETS[slug].name}: {why}" for slug in (FIRST, LAST)
+    ]
+    assert (first.status, "Traceback" in first.err) == (1, False)
+
+
+@without_network
+def test_without_network_only_the_first_dataset_is_asked_for(attempts, case):
+    asked = re.findall(r"HEAD \S+/R2MED/([\w-]+)/", attempts[case].result().first.err)
+    assert set(asked) == {DATASETS[FIRST].name}
+
+
+@without_network
+def test_without_network_what_is_in_the_cache_is_had(attempts, case):
+    assert built(attempts[case].result().first) == [f"convert r2med/{CACHED}", f"fetch r2med/{CACHED}"]
+
+
+@without_network
+def test_when_the_network_is_back_the_same_command_completes(attempts, case):
+    tried = attempts[case].result()
+    assert (tried.left, tried.second.status, tried.files) == ([], 0, published(SLUG)), tried.second.err
