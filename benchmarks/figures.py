@@ -6,21 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ("r2med-pyserini", "pyserini", "gensim", "bm25s", "numpy")
+DISTURBED = 0.05
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds by the clock and of processor time, and peak MiB, of one or more processes run one after another."""
+    """What one or more processes took, run one after another.
+
+    Seconds by the clock and of processor time, peak MiB, and the processor time that all else on the machine took
+    meanwhile.
+    """
 
     seconds: float
     cpu: float
     memory: float
+    others: float
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.seconds + other.seconds, self.cpu + other.cpu, max(self.memory, other.memory))
+        times = (self.seconds + other.seconds, self.cpu + other.cpu)
+        return Cost(*times, max(self.memory, other.memory), self.others + other.others)
 
 
-NOTHING = Cost(0, 0, 0)
+NOTHING = Cost(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,27 @@ class Row:
     def memory(self) -> float:
         """The larger peak of the two."""
         return max(cost.memory for cost in (self.cold, self.warm) if cost)
+
+
+def busy() -> float:
+    """Seconds of processor time that the whole machine has used so far; 0 where Linux's /proc is not there."""
+    try:
+        user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text(encoding="utf-8").split()[1:9]
+    except OSError:
+        return 0.0
+    return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
+
+
+def disturbance(rows: list[Row]) -> str:
+    """A warning, where other processes took more than DISTURBED of the processors; empty if none did."""
+    named = []
+    for row in rows:
+        cost = (row.cold or NOTHING) + (row.warm or NOTHING)
+        share = cost.others / (cost.seconds * os.cpu_count())
+        if share > DISTURBED and cost.others > 0.1:  # the kernel counts in hundredths of a second
+            named.append(f"{row.system} {share:.0%}")
+    warning = "\n\nDo not trust these times: other processes took a share of the processors meanwhile: "
+    return f"{warning}{'; '.join(named)}." if named else ""
 
 
 def table(rows: list[Row]) -> str:

@@ -13,6 +13,9 @@ with files in the system's cache (an uncounted start of each comes first):
 Peak memory is the resident memory of the largest process. It is checked that bm25 gives Pyserini's runs byte for byte,
 and that bm25-official ranks as the authors' method does; the exit status is 1 if not. This module imports little before
 it measures: a process counts the memory of the one that started it as its own.
+
+A line warns if other processes took a share of the processors; processor times, which suffer less from that, are on
+standard error and in the JSON file.
 """
 
 import argparse
@@ -27,7 +30,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from figures import NOTHING, Cost, Row, machine, sentence, table
+from figures import NOTHING, Cost, Row, busy, disturbance, machine, sentence, table
 
 HERE = Path(__file__).parent
 SYSTEMS = ("ours", "pyserini", "authors", "bm25s")
@@ -52,20 +55,21 @@ class Bench:
         """Run a command with its workspace in `home`. What it prints is shown only if it fails; peers tell progress."""
         home.mkdir(parents=True, exist_ok=True)
         log = self.work / "log.txt"
-        began = time.perf_counter()
+        began, others = time.perf_counter(), -busy()
         with log.open("wb") as output:
             environment = {**os.environ, "R2MED_HOME": str(home)}
             errors = None if command[:2] == PEERS else output
             process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
             _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, usage.ru_utime + usage.ru_stime
+        others = max(0.0, others + busy() - cpu)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             print(log.read_text(encoding="utf-8", errors="replace")[-3000:], file=sys.stderr)
             sys.exit(f"{label}: exit status {process.returncode}: {shlex.join(command)}")
         peak = usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-        cost = Cost(seconds, usage.ru_utime + usage.ru_stime, peak)
-        say(f"{label}: {cost.seconds:.2f} s ({cost.cpu:.2f} s of processor time), {cost.memory:.0f} MiB")
+        cost = Cost(seconds, cpu, peak, others)
+        say(f"{label}: {cost.seconds:.2f} s, {cost.cpu:.2f} s of processor time, {cost.memory:.0f} MiB")
         return cost
 
     def start(self, *command: str) -> None:
@@ -198,7 +202,8 @@ def main() -> None:
         rows = [row for system in SYSTEMS if system in arguments.systems for row in getattr(bench, system)()]
         agreement = bench.check(arguments.systems)
     facts = machine(arguments.threads, load)
-    print(f"{table(rows)}\n\nDatasets: {', '.join(slugs)}; scale {arguments.scale:g}. {sentence(facts)}")
+    about = f"Datasets: {', '.join(slugs)}; scale {arguments.scale:g}. {sentence(facts)}"
+    print(f"{table(rows)}\n\n{about}{disturbance(rows)}")
     print("".join(f"\n{share:.2%} {what}." for what, share in agreement.items()))
     if arguments.json:
         figures = {"machine": facts, "datasets": slugs, "scale": arguments.scale, "agreement": agreement}

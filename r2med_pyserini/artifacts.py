@@ -15,7 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -51,6 +51,7 @@ class Hashes:
         self._lock = Lock()
         self._known: dict[str, list] = {}
         self._dirty = False
+        self._written: list[tuple[Path, list[int], str]] = []
         with suppress(OSError, ValueError):
             known = json.loads(path.read_text(encoding="utf-8"))
             self._known = known if isinstance(known, dict) else {}
@@ -67,22 +68,27 @@ class Hashes:
         if isinstance(known, list) and known[:-1] == before:
             return known[-1]
         digest = sha256(path)
-        settled = time.time_ns() - max(before[1], before[2]) > SETTLED_NS
-        if settled and self._signature(path) == before:
-            self._remember(key, before, digest)
+        self._remember(path, before, digest)
         return digest
 
     def published(self, path: Path, digest: str) -> None:
-        """Remember the hash of a file that this process has just written."""
-        self._remember(str(path.absolute()), self._signature(path), digest)
-
-    def _remember(self, key: str, signature: list[int], digest: str) -> None:
+        """Note the hash of a file that this process has just written; `save` remembers it if it has settled."""
         with self._lock:
-            self._known[key] = [*signature, digest]
-            self._dirty = True
+            self._written.append((path, self._signature(path), digest))
+
+    def _remember(self, path: Path, signature: list[int], digest: str) -> None:
+        """Remember a hash, unless the file is so young that a change in the same tick of the clock would go unseen."""
+        settled = time.time_ns() - max(signature[1], signature[2]) > SETTLED_NS
+        with suppress(OSError):
+            if settled and self._signature(path) == signature:
+                with self._lock:
+                    self._known[str(path.absolute())] = [*signature, digest]
+                    self._dirty = True
 
     def save(self) -> None:
         """Write the memory back if it changed. A folder that cannot be written costs speed, not correctness."""
+        while self._written:
+            self._remember(*self._written.pop())
         with self._lock, suppress(OSError):
             if self._dirty:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,10 +100,14 @@ class Hashes:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One output of a stage: a folder (its manifest inside) or a file (its manifest in `.manifests/` beside it)."""
+    """One output of a stage: a folder (its manifest inside) or a file (its manifest in `.manifests/` beside it).
+
+    `members` tells which files of the folder belong to it, where others may lie there too; by default all do.
+    """
 
     path: Path
     folder: bool
+    members: Callable[[Path], list[Path]] | None = None
 
     @property
     def _base(self) -> Path:
@@ -110,12 +120,19 @@ class Artifact:
     def _contents(self) -> list[Path]:
         if not self.folder:
             return [self.path]
+        if self.members:
+            return self.members(self.path)
         return sorted(path for path in self.path.rglob("*") if path.is_file() and path != self._manifest)
 
     def recipe(self) -> dict | None:
         """What the artifact says it was made from; None if it has no readable manifest."""
         manifest = self._read()
         return manifest["recipe"] if manifest else None
+
+    def files(self) -> dict[str, str]:
+        """What the manifest lists: name -> SHA-256; empty if there is none."""
+        manifest = self._read()
+        return manifest["files"] if manifest else {}
 
     def _read(self) -> dict | None:
         try:
@@ -144,11 +161,14 @@ class Artifact:
         `build` is called with a temporary path: a folder that exists, or a file that it is to create.
         If it raises, nothing of its work stays. Raises R2medError if the disk refuses.
         """
-        if self.is_current(recipe, hashes, serves):
+        left_over = any(os.path.lexists(self._temporary(word)) for word in ("new", "old"))
+        if not left_over and self.is_current(recipe, hashes, serves):
             return False
         try:
             with self._locked():
-                if self.is_current(recipe, hashes, serves):  # another process was faster
+                for word in ("new", "old"):  # what a killed process left; the lock says that nobody works on it
+                    _remove(self._temporary(word))
+                if self.is_current(recipe, hashes, serves):  # another process was faster, or was killed after its work
                     return False
                 self._build(recipe, build, hashes)
         except OSError as error:
@@ -156,9 +176,18 @@ class Artifact:
         return True
 
     def remove(self) -> None:
-        """Delete it; its manifest first, so that a half-deleted artifact is never taken for whole."""
+        """Delete what its manifest lists, and the folder if nothing else is in it.
+
+        The manifest goes first, so that a half-deleted artifact is never taken for whole.
+        """
+        names = self.files()
         self._manifest.unlink(missing_ok=True)
-        _remove(self.path)
+        for name in names:
+            (self._base / name).unlink(missing_ok=True)
+        if self.folder:
+            for folder in sorted((path for path in self.path.rglob("*") if path.is_dir()), reverse=True):
+                _remove_if_empty(folder)
+            _remove_if_empty(self.path)
 
     @contextmanager
     def _locked(self):
@@ -173,8 +202,7 @@ class Artifact:
         return self.path.with_name(f".tmp.{word}.{self.path.name}")
 
     def _build(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes) -> None:
-        new = Artifact(self._temporary("new"), self.folder)
-        _remove(new.path)  # what a killed process left; the lock says that nobody works on it
+        new = replace(self, path=self._temporary("new"))
         try:
             if self.folder:
                 new.path.mkdir()
@@ -193,7 +221,6 @@ class Artifact:
         if self.folder:
             write_json(new._manifest, manifest)
             old = self._temporary("old")
-            _remove(old)
             if os.path.lexists(self.path):
                 self.path.rename(old)
             new.path.rename(self.path)
@@ -220,6 +247,11 @@ def publish_folder(folder: Path) -> Iterator[Path]:
         raise R2medError(f"cannot make {folder}: {error.strerror or error}") from error
     finally:
         _remove(new)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _remove(path: Path) -> None:

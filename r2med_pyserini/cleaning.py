@@ -1,6 +1,7 @@
 """Removing what r2med made, and nothing else."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from .artifacts import Artifact
@@ -26,6 +27,7 @@ def remove(workspace: Workspace, artifacts: list[Artifact]) -> None:
         for leftover in [*folder.glob(".tmp.*"), folder / ".locks", folder / ".manifests"]:
             shutil.rmtree(leftover, ignore_errors=True)
             Path(leftover).unlink(missing_ok=True)
-        if folder.parent.name == "collections":
-            folder.rmdir()
+        if folder.parent == workspace.root / "collections":
+            with suppress(OSError):  # a user's own file is in it
+                folder.rmdir()
     shutil.rmtree(workspace.hashes.parent, ignore_errors=True)

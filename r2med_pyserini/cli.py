@@ -326,7 +326,7 @@ def main() -> None:
         os._exit(130)  # threads may be inside Java, where Python cannot stop them
     except BrokenPipeError:  # the reader of our output has gone (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(1)
     except OSError as error:
         click.echo(f"Error: {error.filename or ''}: {error.strerror or error}", err=True)
         sys.exit(1)

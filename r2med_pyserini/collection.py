@@ -11,7 +11,7 @@ from .jsonl import Faults, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Collection
 from .rawfiles import locate, missing
 from .suggest import did_you_mean
-from .trec import judgement_rows, relevance, write_qrels, write_topics
+from .trec import IDENTIFIER, identifier, judged, judgement_rows, write_qrels, write_topics
 
 # Java's String.trim, by which Anserini decides that a document is empty, strips these
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
@@ -38,7 +38,7 @@ def convert(raw: Path, collection: Collection) -> dict:
     for name, rows in ((CORPUS_FILE, documents), (QUERY_FILE, topics), (QRELS_FILE, qrels)):
         if not rows:
             raise BadInput(f"{files[name]}: holds no row")
-    health["judged documents missing"] = sorted({doc for judged in qrels.values() for doc in judged} - documents)
+    health["judged documents missing"] = sorted({document for row in qrels.values() for document in row} - documents)
     health["judged queries missing"] = sorted(qrels.keys() - topics.keys())
     health["queries without judgements"] = sorted(topics.keys() - qrels.keys())
     write_topics(collection.topics, collection.topics_tsv, topics)
@@ -59,6 +59,7 @@ def warnings(health: dict) -> list[str]:
         "queries given twice": "queries given twice in the same words, kept once",
         "judgements given twice": "judgements given twice, kept once",
         "documents with another's text": "documents whose text another one has too",
+        "queries with another's text": "queries whose text another one has too",
         "ids written as numbers": "ids written as numbers, read as text",
         "keys not used": "keys that are not used",
     }
@@ -71,21 +72,9 @@ def warnings(health: dict) -> list[str]:
     return found
 
 
-def _identifier(row: dict, key: str, path: Path, number: int, health: dict, faults: Faults) -> str | None:
-    """The id under `key`, or None after noting a fault. A TREC file cannot hold an id with white space."""
-    value = row.get(key)
-    if isinstance(value, int) and not isinstance(value, bool):
-        health.setdefault("ids written as numbers", []).append(place(path.name, number))
-        return str(value)
-    if key not in row:
-        faults.add(path, number, f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})")
-    elif not isinstance(value, str):
-        faults.add(path, number, f"{key!r} is {value!r}; a string is wanted")
-    elif not value or len(value.encode().split()) != 1 or value.encode().split()[0] != value.encode():
-        faults.add(path, number, f"{key!r} is {value!r}; an id is not empty and holds no white space")
-    else:
-        return value
-    return None
+def _note_numeric(path: Path, line: int, row: dict, keys: tuple[str, ...], health: dict) -> None:
+    if any(isinstance(row.get(key), int) for key in keys):
+        health.setdefault("ids written as numbers", []).append(place(path.name, line))
 
 
 def _note_unused(path: Path, row: dict, health: dict) -> None:
@@ -100,40 +89,43 @@ def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tupl
     texts: set[int] = set()
     for number, row in objects(path, faults):
         _note_unused(path, row, health)
-        identifier = _identifier(row, "id", path, number, health, faults)
-        if identifier is None:
+        lacking = [key for key in ("id", "text") if key not in row]
+        for key in lacking:
+            faults.add(path, number, f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})")
+        if lacking:
             continue
-        text = row.get("text", ...)
-        if text is ...:
-            faults.add(path, number, f"no key 'text'{did_you_mean('text', row)} (keys here: {', '.join(row)})")
+        name, text = identifier(row["id"]), row["text"]
+        _note_numeric(path, number, row, ("id",), health)
+        if name is None:
+            faults.add(path, number, f"'id' is {row['id']!r}; {IDENTIFIER} is wanted")
             continue
         if text is not None and not isinstance(text, str):
             faults.add(path, number, f"'text' is {text!r}; a string is wanted")
             continue
         text = text or ""
-        first, known = seen.setdefault(identifier, (number, hash(text)))
+        first, known = seen.setdefault(name, (number, hash(text)))
         if first != number:
             if known == hash(text):
-                health.setdefault(f"{noun} given twice", []).append(identifier)
+                health.setdefault(f"{noun} given twice", []).append(name)
             else:
-                faults.add(path, number, f"id {identifier!r} stands on line {first} already, with another text")
+                faults.add(path, number, f"id {name!r} stands on line {first} already, with another text")
             continue
         health[noun] += 1
         if not text.strip(_JAVA_BLANK):
-            health.setdefault(f"empty {noun}", []).append(identifier)
+            health.setdefault(f"empty {noun}", []).append(name)
         elif known in texts:
-            health.setdefault(f"{noun} with another's text", []).append(identifier)
+            health.setdefault(f"{noun} with another's text", []).append(name)
         texts.add(known)
-        yield identifier, text
+        yield name, text
 
 
 def _convert_corpus(path: Path, docs: Path, health: dict, faults: Faults) -> set[str]:
     """Write Pyserini's {"id", "contents"} lines and return the ids."""
     identifiers = set()
     with docs.open("wb") as file:
-        for identifier, text in _texts(path, "documents", health, faults):
-            identifiers.add(identifier)
-            file.write(orjson.dumps({"id": identifier, "contents": text}, option=orjson.OPT_APPEND_NEWLINE))
+        for name, text in _texts(path, "documents", health, faults):
+            identifiers.add(name)
+            file.write(orjson.dumps({"id": name, "contents": text}, option=orjson.OPT_APPEND_NEWLINE))
     return identifiers
 
 
@@ -146,13 +138,11 @@ def _read_judgements(path: Path, health: dict, faults: Faults) -> dict[str, dict
     lines: dict[tuple[str, str], int] = {}
     for number, row in judgement_rows(path, faults):
         _note_unused(path, row, health)
-        query = _identifier(row, "q_id", path, number, health, faults)
-        document = _identifier(row, "p_id", path, number, health, faults)
-        grade = relevance(row.get("score"))
-        if grade is None:
-            faults.add(path, number, f"'score' is {row.get('score')!r}; an integer is wanted")
-        if query is None or document is None or grade is None:
+        _note_numeric(path, number, row, ("q_id", "p_id"), health)
+        judgement = judged(path, number, row, faults)
+        if judgement is None:
             continue
+        query, document, grade = judgement
         first = lines.setdefault((query, document), number)
         known = qrels.setdefault(query, {}).setdefault(document, grade)
         if first == number:

@@ -54,7 +54,7 @@ def _search(search: SearchSpec, files: Collection, index: Path, run: Path) -> li
         words.append("--qld")
     else:
         words += ["--bm25qs"] if search.model == BM25QS else ["--bm25"]
-        words += ["--k1", f"{search.k1:g}", "--b", f"{search.b:g}"]
+        words += ["--k1", str(search.k1), "--b", str(search.b)]
     if search.feedback:
         words.append(f"--{search.feedback}")
     return [*words, "--hits", str(search.hits)]

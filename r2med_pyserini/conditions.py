@@ -1,6 +1,5 @@
 """Conditions: one retrieval system each, described by one YAML file, validated as a whole before anything runs."""
 
-import math
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from . import published
+from . import evaluation, published, suites
 from .errors import BadInput, UsageError
 from .paths import CONDITIONS
 from .published import System
@@ -100,11 +99,25 @@ _FEEDBACK: dict[str, dict[str, float | int]] = {
     ROCCHIO: {"fb_terms": 10, "fb_docs": 10, "alpha": 1.0, "beta": 0.75},
 }
 PYSERINI_DEFAULTS = {key: value for keys in (*_MODELS.values(), *_FEEDBACK.values()) for key, value in keys.items()}
+_LARGEST = 1_000_000  # what would be larger is a slip of the pen
 _RANGES = {
-    "k1": (0, math.inf), "b": (0, 1), "mu": (0, math.inf), "original_query_weight": (0, 1), "alpha": (0, math.inf),
-    "beta": (0, math.inf), "fb_terms": (1, 1000), "fb_docs": (1, 50), "hits": (1, MAX_HITS), "tolerance": (0, 1),
+    "k1": (0, _LARGEST), "b": (0, 1), "mu": (0, _LARGEST), "original_query_weight": (0, 1), "alpha": (0, _LARGEST),
+    "beta": (0, _LARGEST), "fb_terms": (1, 1000), "fb_docs": (1, 50), "hits": (1, MAX_HITS), "tolerance": (0, 1),
 }  # fmt: skip
 _WHOLE = ("fb_terms", "fb_docs", "hits")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML in which a key given twice is a fault, not a silent choice of the last."""
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
 
 
 class _Reader:
@@ -142,8 +155,7 @@ class _Reader:
             kind = "a whole number" if key in _WHOLE else "a number"
             number = isinstance(value, int if key in _WHOLE else (int, float)) and not isinstance(value, bool)
             if not number or not low <= value <= high:
-                upper = "or more" if high == math.inf else f"to {high:,}"
-                self.fault(f"{name}: {key} is {value!r}; {kind}, {low:,} {upper}, is wanted")
+                self.fault(f"{name}: {key} is {value!r}; {kind}, {low:,} to {high:,}, is wanted")
             else:
                 good[key] = value if key in _WHOLE else float(value)
         return good
@@ -208,6 +220,8 @@ def _recorded(reader: _Reader, value: object) -> dict[str, Recorded]:
             reader.fault(f"{where}: `with` and `scores` are mappings")
             continue
         for dataset, measures in parts["scores"].items():
+            if suite in suites.builtin_names() and dataset not in suites.slugs():
+                reader.fault(f"{where}: no dataset {dataset!r}{did_you_mean(str(dataset), suites.slugs())}")
             _figures(reader, f"{where} {dataset}", measures)
         found[str(suite)] = Recorded(parts["with"], parts["scores"])
     return found
@@ -218,6 +232,8 @@ def _figures(reader: _Reader, where: str, measures: object) -> None:
         reader.fault(f"{where}: a mapping measure -> value is wanted")
         return
     for measure, figure in measures.items():
+        if measure not in evaluation.MEASURES:
+            reader.fault(f"{where}: no measure {measure!r}{did_you_mean(str(measure), evaluation.MEASURES)}")
         if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure <= 1:
             reader.fault(f"{where} {measure}: {figure!r} is no number between 0 and 1")
 
@@ -225,7 +241,7 @@ def _figures(reader: _Reader, where: str, measures: object) -> None:
 def parse(text: str, name: str, where: str, file: Path | None = None) -> Condition:
     """The condition that a YAML text describes. Raises BadInput with every fault, each naming `where`."""
     try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        value = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
         raise BadInput(f"{where}{line}: not valid YAML: {error.problem}") from error
@@ -274,9 +290,15 @@ def load(name: str) -> Condition:
 def load_all(wanted: tuple[str, ...]) -> list[Condition]:
     """Several conditions, once each; the faults of all of them are reported together."""
     loaded, faults, unknown = [], [], []
+    files: dict[str, Path | None] = {}
     for name in dict.fromkeys(wanted):
         try:
-            loaded.append(load(name))
+            condition = load(name)
+            first = files.setdefault(condition.name, condition.file)
+            if first != condition.file:
+                unknown.append(f"{first} and {condition.file} both describe a condition {condition.name!r}; rename one")
+            else:
+                loaded.append(condition)
         except BadInput as error:
             faults += error.faults
         except UsageError as error:

@@ -10,10 +10,10 @@ from . import validation
 from .artifacts import Hashes
 from .collection import warnings
 from .errors import R2medError, UsageError, place
-from .outcome import Observer, Outcome
+from .outcome import Observer, Outcome, messages
 from .paths import Collection, Workspace
 from .plan import Plan, Setting, make_plan, read_health
-from .stages import Stage, execute
+from .stages import Progress, Stage, execute
 from .suites import Dataset, Suite, load_suite, require_data
 from .trec import read_qrels, read_topics
 
@@ -33,6 +33,8 @@ def prepare(
     chosen = found.select(datasets)
     if source is not None and any(dataset.repo is None for dataset in chosen):
         raise UsageError(f"the files of suite {found.name} are here already; --from is for suite r2med")
+    if source is not None and not source.is_dir():
+        raise UsageError(f"--from {source}: no such folder")
     require_data(found, chosen)
     setting = Setting(workspace, Hashes(workspace.hashes), threads, source)
     plan = make_plan((), found, chosen, setting)
@@ -53,17 +55,26 @@ def convert(
     suite: str, datasets: tuple[str, ...], threads: int, observe: Observer, source: Path | None = None
 ) -> Outcome:
     """Fetch and convert the datasets, and say what is odd in them."""
-    plan, failed = prepare(suite, datasets, threads, observe, source)
+    taken: set[Stage] = set()
+
+    def watch(progress: Progress) -> None:
+        if progress.stage and progress.built:
+            taken.add(progress.stage)
+        observe(progress)
+
+    plan, failed = prepare(suite, datasets, threads, watch, source)
+    kept = [stage for stage in plan.only("fetch") if source and stage not in taken and stage not in failed]
+    notes = [f"Note: {stage.subject} was here already; nothing was taken from {source}" for stage in kept]
     lost = {stage for stage in plan.stages if stage in failed or any(need in failed for need in stage.needs)}
     made = [f"{stage.artifact.path}" for stage in plan.stages if stage not in lost]
-    return Outcome("\n".join([*findings(plan, failed), *made]), not failed, [str(error) for error in failed.values()])
+    return Outcome("\n".join([*notes, *findings(plan, failed), *made]), not failed, messages(failed))
 
 
 def qrels_of(suite: str, dataset: str) -> Path:
     """The qrels file of a dataset; its collection is made if it is not there yet. Raises R2medError."""
     plan, failed = prepare(suite, (dataset,), 1, lambda _: None)
     if failed:
-        raise R2medError("\n".join(map(str, failed.values())))
+        raise R2medError("\n".join(messages(failed)))
     return Collection(plan.only("convert")[0].artifact.path).qrels
 
 
@@ -71,7 +82,7 @@ def validate(run: Path, suite: str, dataset: str, hits: int, as_json: bool) -> O
     """Every fault of a run of a dataset, as text or JSON."""
     plan, failed = prepare(suite, (dataset,), 1, lambda _: None)
     if failed:
-        raise R2medError("\n".join(map(str, failed.values())))
+        raise R2medError("\n".join(messages(failed)))
     files = Collection(plan.only("convert")[0].artifact.path)
     with files.docs.open("rb") as file:
         documents = {orjson.loads(line)["id"] for line in file}
@@ -96,7 +107,7 @@ def stats(suite: str, datasets: tuple[str, ...], threads: int, observe: Observer
             rows += _described(dataset, plan.suite, files)
     header = ("dataset", "", "queries", "documents", "positives/query", "words/query", "words/document")
     text = tabulate(rows, header, tablefmt="simple", disable_numparse=True, colalign=("left", "left", *["right"] * 5))
-    return Outcome(text, not failed, [str(error) for error in failed.values()])
+    return Outcome(text, not failed, messages(failed))
 
 
 def _described(dataset: Dataset, suite: Suite, files: Collection) -> Iterator[list[str]]:

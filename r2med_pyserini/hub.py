@@ -1,4 +1,4 @@
-"""Bring a dataset's raw files here: from the Hugging Face Hub, or from a folder that the user has; and verify them.
+"""Fetch a dataset's raw files from the Hugging Face Hub, and verify them.
 
 Downloads go through huggingface_hub and its cache, which keeps every file that has arrived (but not the one under way
 when the process ends) and honours HF_ENDPOINT, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE.
@@ -9,26 +9,26 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from threading import Lock
 
+from .adoption import ELSEWHERE, verify
 from .artifacts import sha256
 from .errors import BadInput, R2medError
-from .jsonl import Faults
-from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, RAW_FILES
-from .rawfiles import locate, missing
+from .paths import CORPUS_FILE, RAW_FILES
 from .suites import Dataset
-from .textio import lines
-from .trec import judgement_rows
 
 _SHA256, _GIT_SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
-_ELSEWHERE = "r2med data --from FOLDER (or try --suite mini)"
-_AGAIN = "run the same command again: it goes on from what has arrived"
-_ANEW = f"run the same command again, which fetches them anew, or use {_ELSEWHERE}"
+_LOOKS = 2  # tries before the Hub is held to be out of reach
+_AGAIN = "run the same command again: it keeps what has arrived"
+_ANEW = f"run the same command again, which fetches them anew, or use {ELSEWHERE}"
 
 
 class Hub:
     """The Hub's client for one plan: once the Hub cannot be reached, only what is in the cache is had."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
+        self._looked = False
         self._unreachable: str | None = None
 
     def fetch(self, dataset: Dataset, folder: Path) -> None:
@@ -49,20 +49,50 @@ class Hub:
     def _download(self, dataset: Dataset, name: str) -> Path:
         """The file in the Hub's cache, fetched unless it is there."""
         import huggingface_hub
-        from huggingface_hub.utils import disable_progress_bars
 
-        if not sys.stderr.isatty():
-            disable_progress_bars()
+        where = {"repo_type": "dataset", "revision": dataset.revision}
+        cached = huggingface_hub.try_to_load_from_cache(dataset.repo, name, **where)
+        with self._lock:
+            if not self._looked and not isinstance(cached, str):
+                self._look(dataset)
         known = self._unreachable
-        where = {"repo_type": "dataset", "revision": dataset.revision, "local_files_only": known is not None}
         try:
-            path = huggingface_hub.hf_hub_download(dataset.repo, name, **where)
+            path = huggingface_hub.hf_hub_download(dataset.repo, name, **where, local_files_only=known is not None)
         except Exception as error:  # the client lets errors of several libraries through, not all of one family
             unreachable, text = (True, known) if known else _explain(error, dataset)
             if unreachable:
                 self._unreachable = text
             raise R2medError(f"{dataset.name}: {name}: {text}") from error
         return _undamaged(Path(path), f"{dataset.name}: {name}")
+
+    def _look(self, dataset: Dataset) -> None:
+        """See whether the Hub can be reached at all: a download would wait for it for minutes before giving up."""
+        import huggingface_hub
+        from huggingface_hub import constants, utils
+
+        self._looked = True
+        utils.logging.set_verbosity_error()  # it tells of every retry; we say what came of it
+        if not sys.stderr.isatty():
+            utils.disable_progress_bars()
+        if constants.is_offline_mode():
+            return
+        url = huggingface_hub.hf_hub_url(dataset.repo, CORPUS_FILE, repo_type="dataset", revision=dataset.revision)
+        for _ in range(_LOOKS):
+            self._unreachable = None
+            try:
+                huggingface_hub.get_hf_file_metadata(url, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+            except Exception as error:  # the client lets errors of several libraries through
+                answered = _status(error) is not None or isinstance(error, huggingface_hub.errors.FileMetadataError)
+                if not answered and not _is_of_this_machine(error):
+                    self._unreachable = _no_answer(error)
+                    continue
+            return
+
+
+def _no_answer(error: BaseException) -> str:
+    from huggingface_hub import constants
+
+    return f"no answer from {constants.ENDPOINT} ({_reason(error)}); {_AGAIN}, or use {ELSEWHERE}"
 
 
 def _undamaged(path: Path, what: str) -> Path:
@@ -89,50 +119,6 @@ def _forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def adopt(dataset: Dataset, source: Path, folder: Path) -> None:
-    """Verify the three files in the folder `source`, where the user put them, and copy them into `folder`.
-
-    Raises R2medError if one is missing, BadInput if they are not the published ones.
-    """
-    lacking = missing(source)
-    if lacking:
-        raise R2medError(
-            f"{dataset.name}: {source} lacks {', '.join(lacking)}; add it, or move the folder out of the way"
-        )
-    verify(dataset, source, again=f"see whether {source} holds revision {dataset.revision} of {dataset.repo}")
-    if source == dataset.raw:  # the folder is about to be replaced: whatever else the user keeps in it stays
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    else:
-        for path in locate(source).values():
-            shutil.copyfile(path, folder / path.name)
-
-
-def verify(dataset: Dataset, folder: Path, again: str) -> None:
-    """Hold the numbers of rows against the published ones; BadInput names every difference, and says `again`."""
-    expected = {CORPUS_FILE: dataset.documents, QUERY_FILE: dataset.queries, QRELS_FILE: dataset.qrels}
-    faults = []
-    for name, path in locate(folder).items():
-        rows = judgement_rows(path, Faults()) if name == QRELS_FILE else lines(path)
-        found = sum(1 for _ in rows)
-        if expected[name] is not None and found != expected[name]:
-            wanted = f"{expected[name]:,} at revision {dataset.revision}"
-            faults.append(f"{dataset.name}: {path.name} has {found:,} rows, but there are {wanted}")
-    if faults:
-        raise BadInput([*faults, f"The files were not taken; {again}"])
-
-
-def find_source(dataset: Dataset, folder: Path, alone: bool) -> Path:
-    """The folder below `folder` (or itself, for a dataset fetched `alone`) that holds a dataset's files.
-
-    Raises R2medError if there is none.
-    """
-    places = [folder / dataset.slug, folder / dataset.name, *([folder] if alone else [])]
-    for place in places:
-        if CORPUS_FILE in locate(place):
-            return place
-    raise R2medError(f"{dataset.name}: no {CORPUS_FILE} in {', '.join(map(str, places))}")
-
-
 def _explain(error: Exception, dataset: Dataset) -> tuple[bool, str]:
     """What an error of the Hub's client means for the user: whether there is no Hub to be had, and a sentence."""
     from huggingface_hub import constants, errors
@@ -142,11 +128,11 @@ def _explain(error: Exception, dataset: Dataset) -> tuple[bool, str]:
     status = _status(error) or (_status(cause) if cause else None)
     unreachable = False
     if isinstance(error, errors.GatedRepoError) or status in (401, 403):
-        text = f"{page} wants a login (HTTP {status}): set HF_TOKEN to a token that may read it, or run `hf auth login`"
+        text = f"{page} wants a login (HTTP {status}): set HF_TOKEN to a token that may read it (or unset a stale one)"
     elif isinstance(error, errors.RevisionNotFoundError):
-        text = f"{page} has no revision {dataset.revision}; get the files elsewhere, and use {_ELSEWHERE}"
+        text = f"{page} has no revision {dataset.revision}; get the files elsewhere, and use {ELSEWHERE}"
     elif isinstance(error, errors.RepositoryNotFoundError):
-        text = f"there is no {page} (HTTP {status}); get the files elsewhere, and use {_ELSEWHERE}"
+        text = f"there is no {page} (HTTP {status}); get the files elsewhere, and use {ELSEWHERE}"
     elif status == 404:
         text = f"{page} has no such file at revision {dataset.revision} (HTTP 404)"
     elif status == 429:
@@ -154,17 +140,22 @@ def _explain(error: Exception, dataset: Dataset) -> tuple[bool, str]:
     elif status is not None:
         text = f"{constants.ENDPOINT} answered HTTP {status}; later, {_AGAIN}"
     elif constants.is_offline_mode():
-        text = f"HF_HUB_OFFLINE is set, and the file is not in the cache: unset it, or use {_ELSEWHERE}"
-    elif isinstance(error, OSError) and error.errno and not isinstance(error, (ConnectionError, TimeoutError)):
+        text = f"HF_HUB_OFFLINE is set, and the file is not in the cache: unset it, or use {ELSEWHERE}"
+    elif _is_of_this_machine(error):
         text = f"cannot be kept in {constants.HF_HUB_CACHE} ({error.strerror}): mend that, or set HF_HOME, and {_AGAIN}"
     elif isinstance(cause, errors.FileMetadataError):
         text = f"what answers at {constants.ENDPOINT} is not the Hub (a proxy, or a login page?); {_AGAIN}"
     elif isinstance(error, errors.LocalEntryNotFoundError):
         unreachable = True
-        text = f"no answer from {constants.ENDPOINT} ({_reason(cause or error)}); {_AGAIN}, or use {_ELSEWHERE}"
+        text = _no_answer(cause or error)
     else:
-        text = f"the download from {constants.ENDPOINT} broke off ({_reason(error)}); {_AGAIN}, or use {_ELSEWHERE}"
+        text = f"the download from {constants.ENDPOINT} broke off ({_reason(error)}); {_AGAIN}, or use {ELSEWHERE}"
     return unreachable, text
+
+
+def _is_of_this_machine(error: BaseException) -> bool:
+    """Whether the disk refused, not the network."""
+    return isinstance(error, OSError) and bool(error.errno) and not isinstance(error, (ConnectionError, TimeoutError))
 
 
 def _reason(error: BaseException) -> str:

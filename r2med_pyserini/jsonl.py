@@ -39,27 +39,27 @@ def objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
             value = _explain(path, number, line, faults)
         if isinstance(value, dict):
             yield number, value
-        elif value is not None:
-            faults.add(path, number, f"a JSON object is wanted here, not {type(value).__name__} {line[:40]!r}")
+        elif value is not _NOTED:
+            faults.add(path, number, f"a JSON object is wanted here, not {line[:40].decode(errors='replace')}")
+
+
+_NOTED = object()  # a line whose fault has been noted already
 
 
 def _explain(path: Path, number: int, line: bytes, faults: Faults) -> object:
-    """Note why a line is no JSON; None if it was noted. (Python's parser takes NaN, which orjson refuses.)"""
+    """The value of a line that orjson refuses but Python's parser takes; else _NOTED, after noting what is wrong."""
     try:
         value = json.loads(line.decode("utf-8"))
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        return value
     except UnicodeDecodeError as error:
         faults.add(path, number, f"byte {error.start + 1} is not UTF-8 (save the file as UTF-8)")
+    except UnicodeEncodeError:
+        faults.add(path, number, "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
     except json.JSONDecodeError as error:
         faults.add(place(path, number, error.colno), None, f"not valid JSON: {error.msg}")
     except RecursionError:
         faults.add(path, number, "not valid JSON: nested too deeply")
-    else:
-        try:
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        except UnicodeEncodeError:
-            faults.add(path, number, "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
-        except ValueError:
-            faults.add(path, number, "not valid JSON: NaN and Infinity are no JSON numbers")
-        else:
-            return value
-    return None
+    except ValueError as error:  # NaN and Infinity, or a number of thousands of digits
+        faults.add(path, number, f"not valid JSON: {error}")
+    return _NOTED

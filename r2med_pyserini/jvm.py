@@ -5,6 +5,7 @@ the jar that pyserini ships takes a fraction of one. Pyserini, imported afterwar
 """
 
 import importlib.util
+import locale
 import os
 import re
 import shutil
@@ -135,6 +136,8 @@ def start(quiet: bool = True) -> None:
             return
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.home)
+        if locale.getencoding().upper() != "UTF-8":  # else Java could not open paths with letters beyond ASCII
+            os.environ["LC_ALL"] = "C.UTF-8"
         options = [
             "-Xrs",  # leaves Ctrl-C to Python
             "-XX:+UseParallelGC",  # throughput: about a tenth faster than G1 at indexing

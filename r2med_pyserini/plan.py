@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from . import collection, evaluation, hub, lucene, trec
+from . import adoption, collection, evaluation, hub, lucene, trec
 from .artifacts import Artifact, Hashes, write_json
 from .conditions import BM25_OFFICIAL, Condition, IndexSpec
 from .javatasks import JavaPool
@@ -111,18 +111,19 @@ class _Builder:
         return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
 
     def _fetch(self, dataset: Dataset) -> Stage:
-        artifact = Artifact(dataset.raw, folder=True)
+        artifact = Artifact(dataset.raw, folder=True, members=lambda folder: list(locate(folder).values()))
 
         def recipe() -> dict:
             return {"fetch": FORMATS["fetch"], "repo": dataset.repo, "revision": dataset.revision}
 
         def build(folder: Path) -> None:
             if self._source is not None:
-                hub.adopt(dataset, hub.find_source(dataset, self._source, self._alone), folder)
-            elif artifact.recipe() is None and dataset.raw.exists():
-                hub.adopt(dataset, dataset.raw, folder)
+                adoption.adopt(dataset, adoption.find_source(dataset, self._source, self._alone), folder)
+            elif artifact.recipe() is None and locate(dataset.raw):
+                adoption.adopt(dataset, dataset.raw, folder)
             else:
                 self._hub.fetch(dataset, folder)
+            adoption.keep_guests(dataset.raw, artifact.files(), folder)
 
         return Stage("fetch", self._subject(dataset), artifact, recipe, build)
 
@@ -154,7 +155,8 @@ class _Builder:
             lucene.build(files.corpus, folder, spec, expected, self._pool)
 
         artifact = Artifact(path, folder=True)
-        return Stage("index", self._subject(dataset, name), artifact, recipe, build, (converted,), index_serves)
+        subject = self._subject(dataset, name)
+        return Stage("index", subject, artifact, recipe, build, (converted,), on_demand=True, serves=index_serves)
 
     def _run(self, dataset: Dataset, condition: Condition, converted: Stage, index: Stage) -> Stage:
         files = Collection(converted.artifact.path)
@@ -172,7 +174,7 @@ class _Builder:
             trec.write_run(file, found, score_format=trec.EXACT_SCORE if exact else trec.PYSERINI_SCORE)
 
         artifact = Artifact(path, folder=False)
-        return Stage("search", self._subject(dataset, condition.name), artifact, recipe, build, (converted, index))
+        return Stage("search", self._subject(dataset, condition.name), artifact, recipe, build, (converted,), (index,))
 
     def _scores(self, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
         files = Collection(converted.artifact.path)

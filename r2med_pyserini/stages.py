@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 from .artifacts import Artifact, Hashes, Rule, same
@@ -17,8 +16,11 @@ TICK = 0.5  # seconds between two looks at what is running
 class Stage:
     """One step of a plan.
 
-    `recipe` is asked for only when all `needs` are current, since it hashes their outputs; `build` writes the
-    artifact to the path that it is given; `serves` says which older recipe will do as well.
+    `recipe` says what the artifact depends on, and is asked for only when all `needs`, whose outputs it hashes, are
+    up to date. `build` writes the artifact to the path that it is given; what `tools` make must be there by then, but
+    the artifact does not depend on how they are made (an index with more in it gives the same run). A stage that is
+    `on_demand` is carried out only if one that has it among its tools must build. `serves` says which older recipe
+    will do as well.
     """
 
     verb: str
@@ -27,10 +29,26 @@ class Stage:
     recipe: Callable[[], dict]
     build: Callable[[Path], None]
     needs: tuple["Stage", ...] = ()
+    tools: tuple["Stage", ...] = ()
+    on_demand: bool = False
     serves: Rule = field(default=same)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.subject}"
+
+    def is_current(self, hashes: Hashes) -> bool:
+        """Whether the output is as it should be, all `needs` being so. False if an input is not there."""
+        try:
+            return self.artifact.is_current(self.recipe(), hashes, self.serves)
+        except OSError:
+            return False
+
+    def make(self, hashes: Hashes) -> bool:
+        """Bring the output up to date; whether it had to be built. Raises R2medError."""
+        try:
+            return self.artifact.make(self.recipe(), self.build, hashes, self.serves)
+        except OSError as error:  # an input vanished, or cannot be read
+            raise R2medError(f"{self}: {error.filename or ''}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -45,19 +63,22 @@ class Progress:
     built: bool = False
 
 
-def current(stages: Iterable[Stage], hashes: Hashes) -> dict[Stage, bool]:
-    """Whether each stage's output is current, all that it needs being so. Builds nothing."""
-    state: dict[Stage, bool] = {}
+DONE, TO_DO, NOT_NEEDED = "done", "to do", "not needed"
+
+
+def preview(stages: Iterable[Stage], hashes: Hashes) -> dict[Stage, str]:
+    """What `execute` would do with each stage: DONE, TO_DO or NOT_NEEDED. Builds nothing."""
+    state: dict[Stage, str] = {}
+    demanded: set[Stage] = set()
     for stage in stages:  # in order of need, as a plan lists them
-        state[stage] = all(state[need] for need in stage.needs) and _is_current(stage, hashes)
-    return state
-
-
-def _is_current(stage: Stage, hashes: Hashes) -> bool:
-    try:
-        return stage.artifact.is_current(stage.recipe(), hashes, stage.serves)
-    except OSError:  # an input is not there
-        return False
+        current = all(state[need] == DONE for need in stage.needs) and stage.is_current(hashes)
+        state[stage] = DONE if current else TO_DO
+        if not current:
+            demanded.update(stage.tools)
+    return {
+        stage: NOT_NEEDED if found == TO_DO and stage.on_demand and stage not in demanded else found
+        for stage, found in state.items()
+    }
 
 
 def execute(
@@ -67,44 +88,71 @@ def execute(
 
     A failure keeps only the stages from running that need the failed one. KeyboardInterrupt passes through.
     """
-    order = {stage: place for place, stage in enumerate(stages)}
-    sorter = TopologicalSorter({stage: stage.needs for stage in stages})
-    sorter.prepare()
-    ready: set[Stage] = set()
+    work = _Work(stages, hashes)
     running: dict[Future, Stage] = {}
-    failed: dict[Stage, R2medError] = {}
-    done = 0
-
-    def work(stage: Stage) -> tuple[bool, float]:
-        began = time.perf_counter()
-        built = stage.artifact.make(stage.recipe(), stage.build, hashes, stage.serves)
-        return built, time.perf_counter() - began
-
     pool = ThreadPoolExecutor(threads, thread_name_prefix="stage")
     try:
         while True:
-            ready.update(sorter.get_ready())
-            for stage in sorted(ready, key=order.__getitem__)[: threads - len(running)]:
-                ready.remove(stage)
-                running[pool.submit(work, stage)] = stage
+            for stage, job in work.ready(threads - len(running)):
+                running[pool.submit(_timed, job)] = stage
             if not running:
-                return failed
+                return work.failed
             finished, _ = wait(running, timeout=TICK, return_when=FIRST_COMPLETED)
             for future in finished:
                 stage = running.pop(future)
                 try:
-                    built, seconds = future.result()
+                    result, seconds = future.result()
                 except R2medError as error:
-                    failed[stage] = error
+                    work.failed[stage] = error
                     continue
-                except OSError as error:  # an input vanished, or cannot be read
-                    failed[stage] = R2medError(f"{stage}: {error.filename or ''}: {error.strerror or error}")
-                    continue
-                sorter.done(stage)
-                done += 1
-                observe(Progress(done, len(stages), tuple(running.values()), stage, seconds, built))
+                if work.ended(stage, result):
+                    observe(Progress(*work.count(), tuple(running.values()), stage, seconds, bool(result)))
             if not finished:
-                observe(Progress(done, len(stages), tuple(running.values())))
+                observe(Progress(*work.count(), tuple(running.values())))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         hashes.save()
+
+
+def _timed(job: Callable[[], object]) -> tuple[object, float]:
+    began = time.perf_counter()
+    return job(), time.perf_counter() - began
+
+
+class _Work:
+    """What has been done and what can be done next. Each stage is first looked at, and then, unless current, built."""
+
+    def __init__(self, stages: list[Stage], hashes: Hashes):
+        self._stages, self._hashes = stages, hashes
+        self._demanded = {stage for stage in stages if not stage.on_demand}
+        self._started: set[Stage] = set()
+        self._stale: set[Stage] = set()
+        self._done: set[Stage] = set()
+        self.failed: dict[Stage, R2medError] = {}
+
+    def ready(self, limit: int) -> list[tuple[Stage, Callable[[], object]]]:
+        """The next jobs, at most `limit`, earliest stages first."""
+        jobs: list[tuple[Stage, Callable[[], object]]] = []
+        for stage in self._stages:
+            if len(jobs) == limit:
+                break
+            if stage in self._stale and all(tool in self._done for tool in stage.tools):
+                self._stale.remove(stage)
+                jobs.append((stage, lambda stage=stage: stage.make(self._hashes)))
+            elif stage in self._demanded - self._started and all(need in self._done for need in stage.needs):
+                self._started.add(stage)
+                jobs.append((stage, lambda stage=stage: None if stage.is_current(self._hashes) else ...))
+        return jobs
+
+    def ended(self, stage: Stage, result: object) -> bool:
+        """Take note of a job's result: None for current, ... for stale, else whether it was built. True: all done."""
+        if result is ...:
+            self._stale.add(stage)
+            self._demanded.update(stage.tools)
+            return False
+        self._done.add(stage)
+        return True
+
+    def count(self) -> tuple[int, int]:
+        """How many stages are done, and how many there are to do."""
+        return len(self._done), len(self._demanded)

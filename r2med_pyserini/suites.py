@@ -61,11 +61,12 @@ class Suite:
         if not slugs:
             return self.datasets
         known = {key.lower(): dataset for dataset in self.datasets for key in (dataset.slug, dataset.name)}
-        unknown = [slug for slug in slugs if slug.lower() not in known]
+        known |= {dataset.slug: dataset for dataset in self.datasets}  # as written goes before any case
+        unknown = [slug for slug in slugs if slug not in known and slug.lower() not in known]
         if unknown:
             lines = (f"no dataset {slug!r} in suite {self.name}{did_you_mean(slug, known)}" for slug in unknown)
             raise UsageError("\n".join(lines))
-        wanted = {known[slug.lower()] for slug in slugs}
+        wanted = {known.get(slug) or known[slug.lower()] for slug in slugs}
         return tuple(dataset for dataset in self.datasets if dataset in wanted)
 
 
@@ -85,6 +86,11 @@ def _described() -> dict:
 def builtin_names() -> tuple[str, ...]:
     """The suites that the package describes."""
     return tuple(_described()["suites"])
+
+
+def slugs() -> tuple[str, ...]:
+    """The names of the eight datasets."""
+    return tuple(facts["slug"] for facts in _described()["datasets"])
 
 
 def load_suite(name: str, workspace: Workspace) -> Suite:
@@ -108,21 +114,21 @@ def load_suite(name: str, workspace: Workspace) -> Suite:
 
 def _folder(name: str) -> Suite:
     folder = Path(name)
-    if not folder.is_dir():
+    if not name or not folder.is_dir():
         hint = did_you_mean(name, builtin_names())
         known = ", ".join(builtin_names())
         raise UsageError(f"no suite {name!r}; suites are {known}, or a folder of datasets in R2MED's layout{hint}")
-    suite = folder.resolve().name
+    suite = folder.resolve().name if folder.name in ("", "..") else folder.name  # a link keeps its own name
     if suite in builtin_names():
         raise UsageError(f"{name}: a folder named {suite} would be taken for the suite of that name; rename it")
     inside = [folder] if _is_dataset(folder) else sorted(path for path in folder.iterdir() if _is_dataset(path))
     if not inside:
         raise UsageError(f"{name}: holds no dataset: neither {CORPUS_FILE} nor sub-folders with it")
-    slugs = {path: path.resolve().name for path in inside}
-    for label in (suite, *slugs.values()):
+    labels = {path: suite if path == folder else path.name for path in inside}
+    for label in (suite, *labels.values()):
         if not _SLUG.fullmatch(label):
             raise UsageError(f"{name}: the folder name {label!r} must consist of letters, digits, - and _")
-    datasets = tuple(Dataset(slug, slug, slug, path) for path, slug in slugs.items())
+    datasets = tuple(Dataset(slug, slug, slug, path) for path, slug in labels.items())
     return Suite(suite, f"datasets of {folder}", datasets, name)
 
 

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from .errors import BadInput
 from .jsonl import Faults, objects
+from .suggest import did_you_mean
 from .textio import lines
+
+IDENTIFIER = "text that is not empty and holds no white space"
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -21,7 +24,8 @@ Run = dict[str, dict[str, float]]
 RUN_COLUMNS = "query Q0 document rank score tag"
 _QRELS_COLUMNS = "query 0 document relevance"
 _BEIR_COLUMNS = "query document relevance"
-_WHITE_SPACE = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+MAX_RELEVANCE = 1000  # far beyond any grade in use; trec_eval's memory grows with it
 
 
 def _rows(path: Path, wanted: Callable[[int], bool], columns: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
@@ -47,17 +51,14 @@ def read_run(path: Path) -> Run:
     number, the same document twice for one query, no row at all.
     """
     faults, run, seen = Faults(), {}, {}
-    for number, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {RUN_COLUMNS}", faults):
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            faults.add(path, number, f"score {text!r} is not a finite number (columns: {RUN_COLUMNS})")
+    for line, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {RUN_COLUMNS}", faults):
+        score = number(text)
+        if score is None:
+            faults.add(path, line, f"score {text!r} is not a finite number (columns: {RUN_COLUMNS})")
             continue
-        first = seen.setdefault((query, document), number)
-        if first != number:
-            faults.add(path, number, f"document {document!r} of query {query!r} stands on line {first} already")
+        first = seen.setdefault((query, document), line)
+        if first != line:
+            faults.add(path, line, f"document {document!r} of query {query!r} stands on line {first} already")
             continue
         run.setdefault(query, {})[document] = score
     faults.check()
@@ -87,16 +88,32 @@ def write_run(
             )
 
 
+def number(text: str) -> float | None:
+    """A finite decimal number as trec_eval reads it; None for anything else, also for what only Python takes (1_0)."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return value if math.isfinite(value) else None
+
+
+def identifier(value: object) -> str | None:
+    """An id as text; None for what is none: neither text nor whole number, empty, or with white space in it.
+
+    A TREC file cannot hold an id with white space, since white space parts its columns.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and value.encode().split() == [value.encode()] else None
+
+
 def relevance(value: object) -> int | None:
-    """A relevance judgement as an integer: 2, "2" and 2.0 are one; None for anything else (0.5, true, "high")."""
+    """A relevance judgement as an integer: 2, "2" and 2.0 are one; None for anything else (0.5, true, "high").
+
+    Also None beyond MAX_RELEVANCE either way.
+    """
     if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        value = number(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MAX_RELEVANCE:
         return None
-    return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 2**31 else None
+    return int(value) if value == int(value) else None
 
 
 def read_qrels(path: Path) -> Qrels:
@@ -106,20 +123,35 @@ def read_qrels(path: Path) -> Qrels:
     relevance that is no integer, one pair judged twice with different values, no row at all.
     """
     faults, qrels = Faults(), {}
-    for number, row in judgement_rows(path, faults):
-        if not {"q_id", "p_id", "score"} <= row.keys():
-            faults.add(path, number, f"keys q_id, p_id and score are wanted (keys here: {', '.join(row)})")
+    for line, row in judgement_rows(path, faults):
+        judgement = judged(path, line, row, faults)
+        if judgement is None:
             continue
-        query, document, grade = str(row["q_id"]), str(row["p_id"]), relevance(row["score"])
-        if grade is None:
-            faults.add(path, number, f"relevance {row['score']!r} is not an integer")
-        elif qrels.setdefault(query, {}).setdefault(document, grade) != grade:
-            known = qrels[query][document]
-            faults.add(path, number, f"query {query!r}, document {document!r}: judged {known} before, now {grade}")
+        query, document, grade = judgement
+        known = qrels.setdefault(query, {}).setdefault(document, grade)
+        if known != grade:
+            faults.add(path, line, f"query {query!r}, document {document!r}: judged {known} before, now {grade}")
     faults.check()
     if not qrels:
         raise BadInput(f"{path}: holds no judgement; qrels have lines of 4 columns: {_QRELS_COLUMNS}")
     return qrels
+
+
+def judged(path: Path, line: int, row: dict, faults: Faults) -> tuple[str, str, int] | None:
+    """Query id, document id and relevance of a judgement; None after noting what is wrong with it."""
+    good = True
+    for key in ("q_id", "p_id", "score"):
+        if key not in row:
+            faults.add(path, line, f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})")
+            good = False
+        elif key == "score" and relevance(row[key]) is None:
+            wanted = f"an integer from {-MAX_RELEVANCE:,} to {MAX_RELEVANCE:,}"
+            faults.add(path, line, f"'score' is {row[key]!r}; {wanted} is wanted")
+            good = False
+        elif key != "score" and identifier(row[key]) is None:
+            faults.add(path, line, f"{key!r} is {row[key]!r}; {IDENTIFIER} is wanted")
+            good = False
+    return (identifier(row["q_id"]), identifier(row["p_id"]), relevance(row["score"])) if good else None
 
 
 def judgement_rows(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
@@ -130,12 +162,14 @@ def judgement_rows(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         yield from objects(path, faults)
         return
-    first = True
-    for number, fields in _rows(path, (3, 4).__contains__, f"4 ({_QRELS_COLUMNS}) or 3 ({_BEIR_COLUMNS})", faults):
-        headed = first and len(fields) == 3 and relevance(fields[-1]) is None and fields[-1][0].isalpha()
-        first = False
-        if not headed:
-            yield number, {"q_id": fields[0], "p_id": fields[-2], "score": fields[-1]}
+    columns = 0
+    for line, fields in _rows(path, (3, 4).__contains__, f"4 ({_QRELS_COLUMNS}) or 3 ({_BEIR_COLUMNS})", faults):
+        headed = not columns and len(fields) == 3 and relevance(fields[-1]) is None and fields[-1][0].isalpha()
+        columns = columns or len(fields)
+        if len(fields) != columns:
+            faults.add(path, line, f"{len(fields)} columns, but the rows above have {columns}")
+        elif not headed:
+            yield line, {"q_id": fields[0], "p_id": fields[-2], "score": fields[-1]}
 
 
 def write_qrels(path: Path, qrels: Qrels) -> None:
@@ -154,7 +188,7 @@ def write_topics(as_json: Path, as_tsv: Path, topics: dict[str, str]) -> None:
     ordered = {query: {"title": topics[query]} for query in sorted(topics)}
     as_json.write_text(json.dumps(ordered, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
     with as_tsv.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{query}\t{_WHITE_SPACE.sub(' ', topic['title'])}\n" for query, topic in ordered.items())
+        file.writelines(f"{query}\t{' '.join(topic['title'].split())}\n" for query, topic in ordered.items())
 
 
 def read_topics(path: Path) -> dict[str, str]:

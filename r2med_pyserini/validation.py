@@ -1,13 +1,12 @@
 """Every fault of a run file in one go, with line numbers."""
 
-import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from .textio import lines
-from .trec import RUN_COLUMNS
+from .trec import RUN_COLUMNS, number
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,14 @@ def faults(path: Path, queries: Collection[str], documents: Collection[str], hit
     """
     found: list[Fault] = []
     rows: dict[str, list[_Row]] = {}
-    for number, line in lines(path):
-        query, row = _parse(number, line, found)
+    for line_number, line in lines(path):
+        query, row = _parse(line_number, line, found)
         if row is None:
             continue
         if query not in queries:
-            found.append(Fault("unknown-query", number, f"query {query!r} is not among the topics"))
+            found.append(Fault("unknown-query", line_number, f"query {query!r} is not among the topics"))
         if row.document not in documents:
-            found.append(Fault("unknown-document", number, f"document {row.document!r} is not in the collection"))
+            found.append(Fault("unknown-document", line_number, f"document {row.document!r} is not in the collection"))
         rows.setdefault(query, []).append(row)
     for query, ranking in rows.items():
         found += _ranking(query, ranking, hits)
@@ -51,28 +50,25 @@ def faults(path: Path, queries: Collection[str], documents: Collection[str], hit
     return found
 
 
-def _parse(number: int, line: bytes, found: list[Fault]) -> tuple[str, _Row | None]:
+def _parse(line_number: int, line: bytes, found: list[Fault]) -> tuple[str, _Row | None]:
     fields = line.split()
     if len(fields) != len(RUN_COLUMNS.split()):
-        found.append(Fault("columns", number, f"{len(fields)} columns; wanted are 6: {RUN_COLUMNS}"))
+        found.append(Fault("columns", line_number, f"{len(fields)} columns; wanted are 6: {RUN_COLUMNS}"))
         return "", None
     try:
         query, _, document, rank, score, _ = (field.decode("utf-8") for field in fields)
     except UnicodeDecodeError:
-        found.append(Fault("encoding", number, "not UTF-8"))
+        found.append(Fault("encoding", line_number, "not UTF-8"))
         return "", None
     good = True
-    try:
-        value = float(score)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        found.append(Fault("score", number, f"score {score!r} is not a finite number"))
+    value = number(score)
+    if value is None:
+        found.append(Fault("score", line_number, f"score {score!r} is not a finite number"))
         good = False
     if not rank.isascii() or not rank.isdigit():
-        found.append(Fault("rank", number, f"rank {rank!r} is not a whole number"))
+        found.append(Fault("rank", line_number, f"rank {rank!r} is not a whole number"))
         good = False
-    return query, _Row(number, document, int(rank), value) if good else None
+    return query, _Row(line_number, document, int(rank), value) if good else None
 
 
 def _ranking(query: str, ranking: list[_Row], hits: int) -> Iterator[Fault]:

@@ -10,12 +10,12 @@ from . import __version__, commands, conditions, data, evaluation, recording
 from .artifacts import Hashes
 from .errors import R2medError, UsageError
 from .jvm import anserini_version
-from .outcome import Observer, Outcome
+from .outcome import Observer, Outcome, messages
 from .paths import Workspace
 from .plan import Cell, Plan, Setting, make_plan
 from .rawfiles import locate
 from .report import table
-from .stages import Stage, current, execute
+from .stages import DONE, TO_DO, Stage, execute, preview
 from .suggest import did_you_mean
 from .suites import load_suite, require_data
 from .verdicts import passes
@@ -52,12 +52,14 @@ class Work:
 
     def preview(self) -> list[str]:
         """Every stage in order, and whether it is done."""
-        state = current(self.plan.stages, self.setting.hashes)
+        state = self._state()
+        lines = [f"{state[stage]:<10}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages]
+        return [*lines, f"{list(state.values()).count(TO_DO)} of {len(state)} stages to do"]
+
+    def _state(self) -> dict[Stage, str]:
+        state = preview(self.plan.stages, self.setting.hashes)
         self.setting.hashes.save()
-        lines = [
-            f"{'done ' if state[stage] else 'to do'}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages
-        ]
-        return [*lines, f"{sum(state.values())} of {len(state)} stages done"]
+        return state
 
     def commands(self) -> list[str]:
         """The Pyserini commands of every cell, with our Java and plain, after the one that makes the collections."""
@@ -76,7 +78,7 @@ class Work:
         """Bring everything up to date and show the scores."""
         failed = execute(self.plan.stages, self.setting.threads, self.setting.hashes, observe)
         scored = {cell: cell.read() for cell in self.plan.cells if _reached(cell.scores, failed)}
-        errors = [str(error) for error in failed.values()]
+        errors = messages(failed)
         if not scored:
             return Outcome(good=False, errors=errors)
         outcome = self._outcome(scored, evaluation.HEADLINE, "text")
@@ -92,9 +94,8 @@ class Work:
         if measure not in evaluation.MEASURES:
             kept = ", ".join(evaluation.MEASURES)
             raise UsageError(f"no measure {measure!r}{did_you_mean(measure, evaluation.MEASURES)}; kept are {kept}")
-        state = current(self.plan.stages, self.setting.hashes)
-        self.setting.hashes.save()
-        scored = {cell: cell.read() for cell in self.plan.cells if state[cell.scores]}
+        state = self._state()
+        scored = {cell: cell.read() for cell in self.plan.cells if state[cell.scores] == DONE}
         present = {cell.condition.name for cell in scored}
         cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
         if not cells:
@@ -128,9 +129,9 @@ class Work:
 
         Raises R2medError unless every dataset of the suite has a current run of every condition.
         """
-        suite, state = self.plan.suite, current(self.plan.stages, self.setting.hashes)
+        suite, state = self.plan.suite, self._state()
         lacking = [
-            f"{cell.condition.name} on {cell.dataset.slug}" for cell in self.plan.cells if not state[cell.scores]
+            f"{cell.condition.name} on {cell.dataset.slug}" for cell in self.plan.cells if state[cell.scores] != DONE
         ]
         if lacking:
             raise R2medError(

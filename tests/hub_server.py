@@ -70,6 +70,7 @@ class HubServer:
         self.over = Event()
         self._lock = Lock()
         self._repositories: dict[str, dict[str, dict[str, _File]]] = {}
+        self._blobs: dict[str, _File] = {}
         self._tokens: dict[str, str] = {}
         self._faults: dict[str, list[Fault]] = {}
 
@@ -91,6 +92,7 @@ class HubServer:
         """Have these files, and no others, in a repository at a revision; those in `large` as LFS files."""
         held = {name: _File(name, content, name in large, revision) for name, content in files.items()}
         self._repositories[repo] = {revision: held}
+        self._blobs |= {file.hash: file for file in held.values() if file.large}
 
     def remove(self, repo: str) -> None:
         """Have that repository no longer."""
@@ -116,15 +118,7 @@ class HubServer:
     def find(self, path: str, authorization: str | None) -> "_File | tuple[int, str]":
         """The file under a path, or the status and the error code with which the Hub refuses it."""
         if path.startswith("/blobs/"):
-            every = (
-                file
-                for revisions in self._repositories.values()
-                for files in revisions.values()
-                for file in files.values()
-            )
-            return next(
-                (file for file in every if file.large and path == f"/blobs/{file.hash}"), (404, "EntryNotFound")
-            )
+            return self._blobs.get(path.removeprefix("/blobs/"), (404, "EntryNotFound"))
         repo, revision, name = _RESOLVE.fullmatch(path).groups()
         if repo not in self._repositories:
             return (404 if authorization else 401), "RepoNotFound"

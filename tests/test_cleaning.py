@@ -107,18 +107,9 @@ def test_files_of_ones_own_stay(workspace, name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            "collections/mini/notes.txt",
-            marks=pytest.mark.xfail(strict=True, reason="rmdir of collections/mini fails: Directory not empty"),
-        ),
-        pytest.param(
-            "collections/mini/mine/docs.jsonl",
-            marks=pytest.mark.xfail(strict=True, reason="rmdir of collections/mini fails: Directory not empty"),
-        ),
-        pytest.param(
-            "indexes/lucene.mini-biology/notes.txt",
-            marks=pytest.mark.xfail(strict=True, reason="the whole folder goes, whatever its manifest lists"),
-        ),
+        "collections/mini/notes.txt",
+        "collections/mini/mine/docs.jsonl",
+        "indexes/lucene.mini-biology/notes.txt",
     ],
 )
 def test_files_of_ones_own_among_what_was_made_stay(workspace, name):
@@ -128,7 +119,6 @@ def test_files_of_ones_own_among_what_was_made_stay(workspace, name):
     assert files(workspace) == mine
 
 
-@pytest.mark.xfail(strict=True, reason="`folder.parent.name == 'collections'` is true of runs/ in such a workspace")
 def test_a_workspace_may_be_called_collections(tmp_path):
     workspace = Workspace(tmp_path / "collections")
     made(workspace)

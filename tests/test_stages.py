@@ -6,7 +6,7 @@ import pytest
 from r2med_pyserini import stages as module
 from r2med_pyserini.artifacts import Artifact, Hashes
 from r2med_pyserini.errors import R2medError
-from r2med_pyserini.stages import Stage, current, execute
+from r2med_pyserini.stages import DONE, NOT_NEEDED, TO_DO, Stage, execute, preview
 
 
 @pytest.fixture
@@ -21,20 +21,21 @@ def log():
 
 @pytest.fixture
 def stage(tmp_path, hashes, log):
-    """Makes a stage whose recipe hashes what it needs; building it is logged."""
+    """Makes a stage whose recipe hashes what it needs; building it is logged, and its tools must be there by then."""
 
-    def make(name, *needs, work=lambda: None, version=1):
+    def make(name, *needs, tools=(), on_demand=False, work=lambda: None, version=1):
         path = tmp_path / "out" / name
 
         def recipe():
             return {"version": version, "needs": [hashes.of(need.artifact.path) for need in needs]}
 
         def build(file):
+            assert all(tool.artifact.path.exists() for tool in tools)
             work()
             log.append(name)
             file.write_text(f"{name} {version}")
 
-        return Stage("make", name, Artifact(path, folder=False), recipe, build, needs)
+        return Stage("make", name, Artifact(path, folder=False), recipe, build, needs, tools, on_demand)
 
     return make
 
@@ -115,7 +116,8 @@ class TestFailures:
         assert log == []
 
     @pytest.mark.parametrize("error", [R2medError("no"), KeyboardInterrupt()])
-    def test_known_hashes_are_saved_whatever_happens(self, stage, hashes, tmp_path, error):
+    def test_known_hashes_are_saved_whatever_happens(self, stage, hashes, tmp_path, monkeypatch, error):
+        monkeypatch.setattr("r2med_pyserini.artifacts.SETTLED_NS", -(10**18))  # as if all had been written long ago
         plan = [stage("a"), stage("b", work=raising(error))]
         try:
             execute(plan, 1, hashes)
@@ -180,38 +182,206 @@ class TestProgress:
         assert [(progress.done, str(progress.stage)) for progress in heard] == [(1, "make b")]
 
 
-class TestCurrent:
-    def test_nothing_is_current_before_it_is_built(self, stage, hashes):
+class TestTools:
+    """Of `tool`, made on demand from `a`, and `b`, which is made from `a` with that tool."""
+
+    @pytest.fixture
+    def plan(self, stage):
+        def make(b_version=1, tool_version=1, work=lambda: None):
+            a = stage("a")
+            tool = stage("tool", a, on_demand=True, work=work, version=tool_version)
+            return [a, tool, stage("b", a, tools=(tool,), version=b_version)]
+
+        return make
+
+    @pytest.mark.parametrize("threads", [1, 4])
+    def test_the_tool_of_a_stale_stage_is_built_before_it(self, plan, hashes, log, threads):
+        assert execute(plan(), threads, hashes) == {}
+        assert log == ["a", "tool", "b"]
+
+    def test_the_tool_of_a_current_stage_is_not_built(self, plan, hashes, log):
+        stages = plan()
+        execute(stages, 1, hashes)
+        log.clear()
+        stages[1].artifact.remove()
+        assert execute(stages, 1, hashes) == {}
+        assert log == [] and not stages[1].artifact.path.exists()
+
+    def test_a_current_tool_of_a_stale_stage_is_kept(self, plan, hashes, log):
+        execute(plan(), 1, hashes)
+        log.clear()
+        assert execute(plan(b_version=2), 1, hashes) == {}
+        assert log == ["b"]
+
+    def test_a_stale_tool_of_a_stale_stage_is_built(self, plan, hashes, log):
+        execute(plan(), 1, hashes)
+        log.clear()
+        assert execute(plan(b_version=2, tool_version=2), 1, hashes) == {}
+        assert log == ["tool", "b"]
+
+    def test_a_tool_made_otherwise_does_not_make_its_stage_stale(self, plan, hashes, log):
+        execute(plan(), 1, hashes)
+        log.clear()
+        assert execute(plan(tool_version=2), 1, hashes) == {}
+        assert log == []
+
+    def test_a_stage_made_on_demand_that_nobody_uses_is_not_built(self, stage, hashes, log):
+        execute([stage("a", on_demand=True), stage("b")], 1, hashes)
+        assert log == ["b"]
+
+    def test_a_tool_that_is_not_on_demand_is_built_in_any_case(self, stage, hashes, log):
+        tool = stage("tool")
+        plan = [tool, stage("b", tools=(tool,))]
+        execute(plan, 1, hashes)
+        log.clear()
+        tool.artifact.remove()
+        execute(plan, 1, hashes)
+        assert log == ["tool"]
+
+    @pytest.mark.parametrize("threads", [1, 4])
+    def test_a_tool_of_several_stages_is_built_once(self, stage, hashes, log, threads):
+        tool = stage("tool", on_demand=True)
+        users = [stage(name, tools=(tool,)) for name in "abc"]
+        assert execute([tool, *users], threads, hashes) == {}
+        assert log[0] == "tool" and sorted(log[1:]) == ["a", "b", "c"]
+
+    def test_tools_may_be_listed_after_the_stage_that_uses_them(self, plan, hashes, log):
+        assert execute(plan()[::-1], 1, hashes) == {}
+        assert log == ["a", "tool", "b"]
+
+    @pytest.mark.parametrize("threads", [1, 4])
+    def test_a_failed_tool_keeps_its_stage_from_running(self, plan, stage, hashes, log, threads):
+        stages = plan(work=raising(R2medError("broken")))
+        other = stage("other")
+        failed = execute([*stages, stage("c", stages[2]), other], threads, hashes)
+        assert {str(stage): str(error) for stage, error in failed.items()} == {"make tool": "broken"}
+        assert sorted(log) == ["a", "other"]
+
+    def test_a_failed_tool_is_not_tried_again_for_another_stage(self, stage, hashes):
+        tries = []
+
+        def work():
+            tries.append(1)
+            raise R2medError("broken")
+
+        tool = stage("tool", on_demand=True, work=work)
+        assert list(execute([tool, *(stage(name, tools=(tool,)) for name in "abc")], 1, hashes)) == [tool]
+        assert tries == [1]
+
+    def test_a_tool_that_cannot_be_built_is_not_missed_by_a_current_stage(self, plan, hashes, log):
+        execute(plan(), 1, hashes)
+        assert execute(plan(tool_version=2, work=raising(R2medError("broken"))), 1, hashes) == {}
+
+    def test_a_stage_that_waits_for_its_tool_takes_no_thread(self, stage, hashes):
+        meeting = Barrier(2)
+        tool = stage("tool", on_demand=True, work=lambda: meeting.wait(10))
+        plan = [stage("b", tools=(tool,)), tool, stage("other", work=lambda: meeting.wait(10))]
+        assert execute(plan, 2, hashes) == {}
+
+    def test_only_what_is_demanded_counts(self, plan, hashes):
+        heard = []
+        execute(plan(), 1, hashes, heard.append)
+        execute(plan(), 1, hashes, heard.append)
+        ended = [(progress.done, progress.total, str(progress.stage), progress.built) for progress in heard]
+        assert ended == [
+            (1, 2, "make a", True), (2, 3, "make tool", True), (3, 3, "make b", True),
+            (1, 2, "make a", False), (2, 2, "make b", False),
+        ]  # fmt: skip
+
+
+class TestPreview:
+    def test_everything_is_to_do_before_it_is_built(self, stage, hashes):
         a = stage("a")
         b = stage("b", a)
-        assert current([a, b], hashes) == {a: False, b: False}
+        assert preview([a, b], hashes) == {a: TO_DO, b: TO_DO}
 
-    def test_everything_is_current_after_it_is_built(self, stage, hashes):
+    def test_everything_is_done_after_it_is_built(self, stage, hashes):
         a = stage("a")
         plan = [a, stage("b", a)]
         execute(plan, 1, hashes)
-        assert set(current(plan, hashes).values()) == {True}
+        assert set(preview(plan, hashes).values()) == {DONE}
 
-    def test_a_stage_is_not_current_if_what_it_needs_is_not(self, stage, hashes):
+    def test_a_stage_is_to_do_if_what_it_needs_is(self, stage, hashes):
         a = stage("a")
         b, c = stage("b", a), stage("c")
         execute([a, b, c], 1, hashes)
         a.artifact.remove()
-        assert current([a, b, c], hashes) == {a: False, b: False, c: True}
+        assert preview([a, b, c], hashes) == {a: TO_DO, b: TO_DO, c: DONE}
 
-    def test_a_stage_is_not_current_even_if_what_it_needs_still_has_the_same_bytes(self, stage, hashes):
+    def test_a_stage_is_to_do_even_if_what_it_needs_still_has_the_same_bytes(self, stage, hashes):
         a = stage("a")
         execute([a, stage("b", a)], 1, hashes)
         newer = stage("a", version=2)
         b = stage("b", newer)
-        assert current([newer, b], hashes) == {newer: False, b: False}
+        assert preview([newer, b], hashes) == {newer: TO_DO, b: TO_DO}
 
     def test_looking_builds_nothing(self, stage, hashes, log, tmp_path):
-        current([stage("a")], hashes)
+        preview([stage("a")], hashes)
         assert log == [] and not (tmp_path / "out").exists()
 
-    def test_a_missing_input_is_not_current_and_no_error(self, hashes, tmp_path):
+    def test_a_stage_whose_input_is_missing_is_to_do_and_no_error(self, hashes, tmp_path):
         lost = Stage("make", "lost", Artifact(tmp_path / "lost", folder=False),
                      lambda: {"raw": hashes.of(tmp_path / "raw.jsonl")}, lambda path: None)  # fmt: skip
         lost.artifact.make({"raw": "x"}, lambda path: path.write_text("x"), hashes)
-        assert current([lost], hashes) == {lost: False}
+        assert preview([lost], hashes) == {lost: TO_DO}
+
+    @pytest.fixture
+    def with_tool(self, stage):
+        """`tool`, made on demand, `other`, which is one too, and `b`, which uses the first."""
+
+        def make(b_version=1, tool_version=1):
+            tool = stage("tool", on_demand=True, version=tool_version)
+            return tool, stage("other", on_demand=True), stage("b", tools=(tool,), version=b_version)
+
+        return make
+
+    def test_a_tool_is_needed_by_a_stage_that_is_to_do(self, with_tool, hashes):
+        tool, other, b = plan = with_tool()
+        assert preview(plan, hashes) == {tool: TO_DO, other: NOT_NEEDED, b: TO_DO}
+
+    def test_a_tool_that_is_there_is_done(self, with_tool, hashes):
+        execute(list(with_tool()), 1, hashes)
+        tool, other, b = plan = with_tool(b_version=2)
+        assert preview(plan, hashes) == {tool: DONE, other: NOT_NEEDED, b: TO_DO}
+
+    @pytest.mark.parametrize("change", ["removed", "made otherwise"])
+    def test_the_tool_of_a_stage_that_is_done_is_not_needed(self, with_tool, hashes, change):
+        execute(list(with_tool()), 1, hashes)
+        tool, other, b = plan = with_tool(tool_version=2 if change == "made otherwise" else 1)
+        if change == "removed":
+            tool.artifact.remove()
+        assert preview(plan, hashes) == {tool: NOT_NEEDED, other: NOT_NEEDED, b: DONE}
+
+    @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (2, 1), (2, 2)])
+    def test_what_is_foretold_is_what_is_done(self, with_tool, hashes, log, versions):
+        execute(list(with_tool()), 1, hashes)
+        log.clear()
+        plan = with_tool(*versions)
+        foretold = [stage.subject for stage, state in preview(plan, hashes).items() if state == TO_DO]
+        execute(list(plan), 1, hashes)
+        assert log == foretold
+
+
+class TestStage:
+    def test_make_builds_what_is_not_current_and_says_so(self, stage, hashes, log):
+        a = stage("a")
+        assert not a.is_current(hashes)
+        assert (a.make(hashes), a.make(hashes), log) == (True, False, ["a"])
+        assert a.is_current(hashes) and not stage("a", version=2).is_current(hashes)
+
+    def test_an_older_recipe_may_serve(self, tmp_path, hashes):
+        artifact = Artifact(tmp_path / "a", folder=False)
+        artifact.make({"v": 2}, lambda path: path.write_text("x"), hashes)
+        stages = [
+            Stage("make", "a", artifact, lambda: {"v": 1}, raising(AssertionError), serves=serves)
+            for serves in (lambda have, want: have["v"] >= want["v"], lambda have, want: have["v"] <= want["v"])
+        ]
+        assert [stage.is_current(hashes) for stage in stages] == [True, False]
+        assert stages[0].make(hashes) is False
+
+    def test_an_input_that_is_not_there_makes_it_stale_and_then_fail(self, tmp_path, hashes):
+        lost = Stage("make", "lost", Artifact(tmp_path / "lost", folder=False),
+                     lambda: {"raw": hashes.of(tmp_path / "raw.jsonl")}, lambda path: None)  # fmt: skip
+        assert lost.is_current(hashes) is False
+        with pytest.raises(R2medError, match=r"make lost: .*raw\.jsonl: No such file or directory"):
+            lost.make(hashes)
