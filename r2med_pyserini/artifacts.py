@@ -26,6 +26,7 @@ SETTLED_NS = 50_000_000  # a file changed less than this ago may change again wi
 
 
 Rule = Callable[[dict, dict], bool]
+_TEMPORARIES = ("new", "old")
 
 
 def same(have: dict, want: dict) -> bool:
@@ -161,13 +162,11 @@ class Artifact:
         `build` is called with a temporary path: a folder that exists, or a file that it is to create.
         If it raises, nothing of its work stays. Raises R2medError if the disk refuses.
         """
-        left_over = any(os.path.lexists(self._temporary(word)) for word in ("new", "old"))
-        if not left_over and self.is_current(recipe, hashes, serves):
+        if self.is_current(recipe, hashes, serves):
             return False
         try:
             with self._locked():
-                for word in ("new", "old"):  # what a killed process left; the lock says that nobody works on it
-                    _remove(self._temporary(word))
+                self._sweep()
                 if self.is_current(recipe, hashes, serves):  # another process was faster, or was killed after its work
                     return False
                 self._build(recipe, build, hashes)
@@ -183,11 +182,23 @@ class Artifact:
         names = self.files()
         self._manifest.unlink(missing_ok=True)
         for name in names:
-            (self._base / name).unlink(missing_ok=True)
+            with suppress(NotADirectoryError):
+                (self._base / name).unlink(missing_ok=True)
         if self.folder:
             for folder in sorted((path for path in self.path.rglob("*") if path.is_dir()), reverse=True):
                 _remove_if_empty(folder)
             _remove_if_empty(self.path)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left beside the artifact, unless somebody is at work on it."""
+        if any(os.path.lexists(self._temporary(word)) for word in _TEMPORARIES):
+            with suppress(OSError), self._locked():
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove temporaries; to be called holding the lock, which says that nobody works on them."""
+        for word in _TEMPORARIES:
+            _remove(self._temporary(word))
 
     @contextmanager
     def _locked(self):

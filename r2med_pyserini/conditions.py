@@ -113,10 +113,15 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     def construct_mapping(self, node, deep=False):
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            seen.add(key)
+            problem = f"key {key!r} stands twice" if str(key) in seen else None
+            if isinstance(key, (list, dict)):
+                problem = f"a key is a word, not {key!r}"
+            if problem:
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(str(key))
         return super().construct_mapping(node, deep)
 
 

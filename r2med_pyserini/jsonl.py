@@ -60,6 +60,7 @@ def _explain(path: Path, number: int, line: bytes, faults: Faults) -> object:
         faults.add(place(path, number, error.colno), None, f"not valid JSON: {error.msg}")
     except RecursionError:
         faults.add(path, number, "not valid JSON: nested too deeply")
-    except ValueError as error:  # NaN and Infinity, or a number of thousands of digits
-        faults.add(path, number, f"not valid JSON: {error}")
+    except ValueError as error:  # or a number of thousands of digits
+        infinite = "NaN and Infinity are no JSON numbers" if "float" in str(error) else error
+        faults.add(path, number, f"not valid JSON: {infinite}")
     return _NOTED

@@ -141,8 +141,12 @@ class _Work:
                 jobs.append((stage, lambda stage=stage: stage.make(self._hashes)))
             elif stage in self._demanded - self._started and all(need in self._done for need in stage.needs):
                 self._started.add(stage)
-                jobs.append((stage, lambda stage=stage: None if stage.is_current(self._hashes) else ...))
+                jobs.append((stage, lambda stage=stage: self._look(stage)))
         return jobs
+
+    def _look(self, stage: Stage) -> object:
+        stage.artifact.tidy()
+        return None if stage.is_current(self._hashes) else ...
 
     def ended(self, stage: Stage, result: object) -> bool:
         """Take note of a job's result: None for current, ... for stale, else whether it was built. True: all done."""

@@ -56,6 +56,11 @@ class Work:
         lines = [f"{state[stage]:<10}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages]
         return [*lines, f"{list(state.values()).count(TO_DO)} of {len(state)} stages to do"]
 
+    def _scored(self) -> dict[Cell, evaluation.Scores]:
+        """The cells whose scores are current, and these."""
+        state = self._state()
+        return {cell: cell.read() for cell in self.plan.cells if state[cell.scores] == DONE}
+
     def _state(self) -> dict[Stage, str]:
         state = preview(self.plan.stages, self.setting.hashes)
         self.setting.hashes.save()
@@ -77,7 +82,7 @@ class Work:
     def execute(self, observe: Observer) -> Outcome:
         """Bring everything up to date and show the scores."""
         failed = execute(self.plan.stages, self.setting.threads, self.setting.hashes, observe)
-        scored = {cell: cell.read() for cell in self.plan.cells if _reached(cell.scores, failed)}
+        scored = self._scored()
         errors = messages(failed)
         if not scored:
             return Outcome(good=False, errors=errors)
@@ -94,8 +99,7 @@ class Work:
         if measure not in evaluation.MEASURES:
             kept = ", ".join(evaluation.MEASURES)
             raise UsageError(f"no measure {measure!r}{did_you_mean(measure, evaluation.MEASURES)}; kept are {kept}")
-        state = self._state()
-        scored = {cell: cell.read() for cell in self.plan.cells if state[cell.scores] == DONE}
+        scored = self._scored()
         present = {cell.condition.name for cell in scored}
         cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
         if not cells:
@@ -160,11 +164,6 @@ class Work:
             runs.setdefault(cell.condition.name, []).append(cell.run_path)
         every = {name: self.setting.workspace.run(self.plan.suite.name, "*", name) for name in runs}
         return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
-
-
-def _reached(stage: Stage, failed: dict[Stage, R2medError]) -> bool:
-    """Whether neither a stage nor anything that it needs failed."""
-    return stage not in failed and all(_reached(need, failed) for need in stage.needs)
 
 
 def split_target(name: str, suite: str) -> tuple[str, str | None]:
