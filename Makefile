@@ -3,7 +3,6 @@
 
 SUITE ?= r2med
 VENV ?= .venv
-DEMO := bm25 bm25-official bm25-rm3 bm25-rocchio bm25qs qld
 R2MED := $(VENV)/bin/r2med
 INSTALLED := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
@@ -22,7 +21,7 @@ help:
 
 ## demo: all lexical conditions on the embedded mini suite: no data to fetch, no Java to install
 demo: $(INSTALLED)
-	@$(R2MED) run $(DEMO) --suite mini $(ARGS)
+	@$(R2MED) run --all --suite mini $(ARGS)
 
 ## CONDITION-all: run a condition on every dataset of SUITE, for example `make bm25-all`
 ## CONDITION-DATASET: run it on one dataset, for example `make bm25-biology SUITE=mini`

@@ -26,6 +26,7 @@ SETTLED_NS = 50_000_000  # a file changed less than this ago may change again wi
 
 
 Rule = Callable[[dict, dict], bool]
+TEMPORARY, LOCKS, MANIFESTS = ".tmp.", ".locks", ".manifests"
 _TEMPORARIES = ("new", "old")
 
 
@@ -72,7 +73,7 @@ class Hashes:
         self._remember(path, before, digest)
         return digest
 
-    def published(self, path: Path, digest: str) -> None:
+    def just_written(self, path: Path, digest: str) -> None:
         """Note the hash of a file that this process has just written; `save` remembers it if it has settled."""
         with self._lock:
             self._written.append((path, self._signature(path), digest))
@@ -93,9 +94,7 @@ class Hashes:
         with self._lock, suppress(OSError):
             if self._dirty:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-                temporary.write_text(json.dumps(self._known), encoding="utf-8")
-                temporary.replace(self._path)
+                replace_text(self._path, json.dumps(self._known))
                 self._dirty = False
 
 
@@ -116,7 +115,7 @@ class Artifact:
 
     @property
     def _manifest(self) -> Path:
-        return self.path / MANIFEST if self.folder else self.path.parent / ".manifests" / f"{self.path.name}.json"
+        return self.path / MANIFEST if self.folder else self.path.parent / MANIFESTS / f"{self.path.name}.json"
 
     def _contents(self) -> list[Path]:
         if not self.folder:
@@ -125,8 +124,8 @@ class Artifact:
             return self.members(self.path)
         return sorted(path for path in self.path.rglob("*") if path.is_file() and path != self._manifest)
 
-    def recipe(self) -> dict | None:
-        """What the artifact says it was made from; None if it has no readable manifest."""
+    def made_by(self) -> dict | None:
+        """The recipe that the artifact says it was made by; None if it has no readable manifest."""
         manifest = self._read()
         return manifest["recipe"] if manifest else None
 
@@ -174,11 +173,20 @@ class Artifact:
             raise R2medError(f"cannot make {self.path}: {error.strerror or error}") from error
         return True
 
+    def is_tidy(self) -> bool:
+        """Whether no temporary of a killed build lies beside it."""
+        return not any(os.path.lexists(self._temporary(word)) for word in _TEMPORARIES)
+
     def remove(self) -> None:
-        """Delete what its manifest lists, and the folder if nothing else is in it.
+        """Delete what its manifest lists and its temporaries, and the folder if nothing else is in it.
 
         The manifest goes first, so that a half-deleted artifact is never taken for whole.
         """
+        with self._locked():
+            self._sweep()
+            self._delete()
+
+    def _delete(self) -> None:
         names = self.files()
         self._manifest.unlink(missing_ok=True)
         for name in names:
@@ -191,7 +199,7 @@ class Artifact:
 
     def tidy(self) -> None:
         """Remove what a killed process left beside the artifact, unless somebody is at work on it."""
-        if any(os.path.lexists(self._temporary(word)) for word in _TEMPORARIES):
+        if not self.is_tidy():
             with suppress(OSError), self._locked():
                 self._sweep()
 
@@ -204,13 +212,13 @@ class Artifact:
     def _locked(self):
         from filelock import FileLock  # costs 40 ms, needed only when something is built
 
-        folder = self.path.parent / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / f"{self.path.name}.lock"):
+        lock = self.path.parent / LOCKS / f"{self.path.name}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
             yield
 
     def _temporary(self, word: str) -> Path:
-        return self.path.with_name(f".tmp.{word}.{self.path.name}")
+        return _temporary(self.path, word)
 
     def _build(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes) -> None:
         new = replace(self, path=self._temporary("new"))
@@ -225,7 +233,7 @@ class Artifact:
         finally:
             _remove(new.path)
         for name, digest in manifest["files"].items():
-            hashes.published(self._base / name, digest)
+            hashes.just_written(self._base / name, digest)
 
     def _publish(self, new: "Artifact", manifest: dict) -> None:
         """Rename into place; at no moment does a manifest stand beside files that it does not describe."""
@@ -240,15 +248,13 @@ class Artifact:
         self._manifest.parent.mkdir(parents=True, exist_ok=True)
         self._manifest.unlink(missing_ok=True)
         new.path.replace(self.path)
-        written = self._manifest.with_name(f".tmp.{self._manifest.name}")
-        write_json(written, manifest)
-        written.replace(self._manifest)
+        replace_text(self._manifest, _json(manifest))
 
 
 @contextmanager
 def publish_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder beside `folder`, which becomes `folder` if the block ends well, and vanishes otherwise."""
-    new = folder.with_name(f".tmp.new.{folder.name}")
+    new = _temporary(folder, "new")
     try:
         _remove(new)
         new.mkdir(parents=True)
@@ -272,6 +278,24 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _temporary(path: Path, word: str) -> Path:
+    return path.with_name(f"{TEMPORARY}{word}.{path.name}")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that at any moment either the old or the new text stands there. Raises OSError."""
+    new = _temporary(path, str(os.getpid()))
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: object) -> None:
     """Readable, stable JSON: two runs that compute the same value write the same bytes."""
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(_json(value), encoding="utf-8")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -1,33 +1,48 @@
 """Removing what r2med made, and nothing else."""
 
-import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from .artifacts import Artifact
+from .artifacts import LOCKS, MANIFESTS, TEMPORARY, Artifact
 from .paths import Workspace
 
 
 def made_here(workspace: Workspace) -> list[Artifact]:
-    """The artifacts below a workspace: whatever has a manifest."""
-    places = [(workspace.root / "collections", "*/*", True), (workspace.root / "indexes", "*", True),
-              (workspace.root / "runs", "*", False)]  # fmt: skip
-    found = []
-    for folder, pattern, is_folder in places:
-        candidates = (Artifact(path, is_folder) for path in sorted(folder.glob(pattern)) if path.is_dir() == is_folder)
-        found += [artifact for artifact in candidates if artifact.recipe() is not None]
-    return found
+    """The artifacts below a workspace: whatever has a manifest, and whatever a killed build left of one."""
+    found = {}
+    for folder, is_folder in _places(workspace):
+        for path in sorted(folder.iterdir()):
+            name = path.name
+            if name.startswith(TEMPORARY):
+                name = name.removeprefix(TEMPORARY).partition(".")[2]
+            artifact = Artifact(path.with_name(name), is_folder)
+            if artifact.made_by() is not None or not artifact.is_tidy():
+                found[artifact.path] = artifact
+    return list(found.values())
+
+
+def _places(workspace: Workspace) -> Iterator[tuple[Path, bool]]:
+    """The folders that hold artifacts, and whether these are folders."""
+    if workspace.collections.is_dir():
+        yield from ((path, True) for path in sorted(workspace.collections.iterdir()) if path.is_dir())
+    if workspace.indexes.is_dir():
+        yield workspace.indexes, True
+    if workspace.runs.is_dir():
+        yield workspace.runs, False
 
 
 def remove(workspace: Workspace, artifacts: list[Artifact]) -> None:
-    """Delete them, with the locks, temporaries and caches beside them."""
+    """Delete them, and the folders of locks, manifests and caches as far as they are empty then."""
     for artifact in artifacts:
         artifact.remove()
+    workspace.hashes.unlink(missing_ok=True)
     for folder in {artifact.path.parent for artifact in artifacts}:
-        for leftover in [*folder.glob(".tmp.*"), folder / ".locks", folder / ".manifests"]:
-            shutil.rmtree(leftover, ignore_errors=True)
-            Path(leftover).unlink(missing_ok=True)
-        if folder.parent == workspace.root / "collections":
-            with suppress(OSError):  # a user's own file is in it
-                folder.rmdir()
-    shutil.rmtree(workspace.hashes.parent, ignore_errors=True)
+        for lock in (folder / LOCKS).glob("*.lock"):
+            lock.unlink(missing_ok=True)
+        empty = [folder / LOCKS, folder / MANIFESTS, *([folder] if folder.parent == workspace.collections else [])]
+        for path in empty:
+            with suppress(OSError):  # something of the user's is in it
+                path.rmdir()
+    with suppress(OSError):
+        workspace.hashes.parent.rmdir()

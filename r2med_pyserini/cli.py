@@ -3,12 +3,16 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from . import __version__
-from .errors import R2medError, UsageError
+from .errors import R2medError, UsageError, system_error
 from .paths import Workspace
+
+if TYPE_CHECKING:
+    from .outcome import Observer, Outcome
 
 SUITE = click.option(
     "--suite",
@@ -21,17 +25,23 @@ DATASET = click.option(
     "--dataset", "datasets", multiple=True, metavar="NAME", help="Only this dataset (may be repeated)."
 )
 CONDITIONS = click.argument("conditions", nargs=-1)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 THREADS = click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    default=lambda: _processors(),
+    default=_processors,
     show_default="all processors",
     help="How many stages and searches run at once.",
 )
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _format(*forms: str):
+    return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,26 +54,23 @@ def cli() -> None:
 @click.option("--suite", default=None, metavar="NAME|FOLDER", help="Show the datasets of this suite.")
 def list_(suite: str | None) -> None:
     """Show conditions and suites, or the datasets of one suite."""
-    from tabulate import tabulate
-
     from . import conditions
+    from .report.grid import grid
     from .suites import builtin_names, load_suite
 
     workspace = Workspace.default()
     if suite is None:
         rows = [(condition.name, condition.title) for condition in conditions.load_all(conditions.names())]
-        click.echo(tabulate(rows, ("condition", "what it is"), tablefmt="simple", disable_numparse=True))
+        click.echo(grid(("condition", "what it is"), rows, left=(0, 1)))
         rows = [(name, load_suite(name, workspace).title) for name in builtin_names()]
-        click.echo("\n" + tabulate(rows, ("suite", "what it is"), tablefmt="simple"))
+        click.echo("\n" + grid(("suite", "what it is"), rows, left=(0, 1)))
         return
     found = load_suite(suite, workspace)
     rows = [
-        (d.slug, d.name, d.task, d.queries, d.documents, d.revision, "no" if d.missing() else "yes")
-        for d in found.datasets
+        (d.slug, d.task, d.queries, d.documents, d.revision, "no" if d.missing() else "yes") for d in found.datasets
     ]
-    header = ("dataset", "name", "task", "queries", "documents", "revision", "here")
     click.echo(f"{found.name}: {found.title}\n")
-    click.echo(tabulate(rows, header, tablefmt="simple", intfmt=",", missingval="-"))
+    click.echo(grid(("dataset", "task", "queries", "documents", "revision", "here"), rows, left=(0, 1, 4, 5)))
 
 
 @cli.command()
@@ -84,15 +91,15 @@ def run(
     threads: int,
 ) -> None:
     """Run conditions on a suite: convert, index, search, evaluate. Done stages are not done again."""
-    from .work import Work
+    from .experiments import Experiment
 
-    work = Work.prepare(conditions, everything, suite, datasets, threads)
+    experiment = Experiment.prepare(conditions, everything, suite, datasets, threads)
     if display_commands:
-        click.echo("\n".join(work.commands()))
+        click.echo("\n".join(experiment.commands()))
     elif dry_run:
-        click.echo("\n".join(work.preview()))
+        click.echo("\n".join(experiment.preview()))
     else:
-        _finish(work.execute(_progress()))
+        _finish(experiment.execute(_progress()))
 
 
 @cli.command()
@@ -102,9 +109,9 @@ def run(
 @THREADS
 def data(suite: str, datasets: tuple[str, ...], source: Path | None, threads: int) -> None:
     """Fetch R2MED from the Hugging Face Hub (or take files you have), verify it, and convert it."""
-    from .data import convert
+    from .datasets import fetch
 
-    _finish(convert(suite, datasets, threads, _progress(), source))
+    _finish(fetch(suite, datasets, threads, _progress(), source))
 
 
 @cli.command()
@@ -113,7 +120,7 @@ def data(suite: str, datasets: tuple[str, ...], source: Path | None, threads: in
 @THREADS
 def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
     """Describe the datasets: the figures of the paper's table beside the measured ones."""
-    from . import data as described
+    from . import datasets as described
 
     _finish(described.stats(suite, datasets, threads, _progress()))
 
@@ -123,12 +130,12 @@ def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
 @SUITE
 @click.option("--dataset", required=True, metavar="NAME", help="Dataset that the run belongs to.")
 @click.option("--hits", type=click.IntRange(1), default=1000, show_default=True, help="Documents a query may have.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def validate(run_file: Path, suite: str, dataset: str, hits: int, as_json: bool) -> None:
+@_format("text", "json")
+def validate(run_file: Path, suite: str, dataset: str, hits: int, form: str) -> None:
     """Report every fault of a TREC run, with line numbers; exit status 1 if there is one."""
-    from .data import validate as check
+    from .datasets import validate as check
 
-    _finish(check(run_file, suite, dataset, hits, as_json))
+    _finish(check(run_file, suite, dataset, hits, form))
 
 
 @cli.command("import")
@@ -148,9 +155,11 @@ def import_(source: str, folder: Path, split: str) -> None:
 @click.option("--source", help="r2med (the authors) or mteb.")
 @click.option("--retriever", help="Only this retriever.")
 @click.option("--gar-method", help="Only this kind of generation-augmented retrieval; '' for none.")
+@click.option("--gar-llm", help="Only with this LLM; '' for none.")
 @click.option("--reranker", help="Only this reranker; '' for none.")
+@click.option("--depth", help="Only with so many documents reranked.")
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
-@click.option("--format", "form", type=click.Choice(("text", "markdown", "csv")), default="text", show_default=True)
+@_format("text", "markdown", "csv")
 def published(measure: str, form: str, **wanted: str | None) -> None:
     """Show published scores, a line a system: those of R2MED's authors, and of MTEB."""
     from .report import published as shown
@@ -158,25 +167,17 @@ def published(measure: str, form: str, **wanted: str | None) -> None:
     click.echo(shown.render(measure, form, **wanted))
 
 
-@cli.command()
+@cli.command(context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @SUITE
-@click.option("--dry-run", is_flag=True, help="Show the stages and which are to be done; do nothing.")
-@THREADS
-@click.pass_context
-def target(context: click.Context, name: str, suite: str, dry_run: bool, threads: int) -> None:
-    """Run what a Make target names: CONDITION-all, or CONDITION-DATASET."""
-    from .work import split_target
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def target(name: str, suite: str, options: tuple[str, ...]) -> None:
+    """Run what a Make target names: CONDITION-all, or CONDITION-DATASET. OPTIONS are those of `run`."""
+    from .experiments import split_target
 
     condition, dataset = split_target(name, suite)
-    context.invoke(
-        run,
-        conditions=(condition,),
-        suite=suite,
-        datasets=(dataset,) if dataset else (),
-        threads=threads,
-        dry_run=dry_run,
-    )
+    words = [condition, "--suite", suite, *(["--dataset", dataset] if dataset else []), *options]
+    run.main(words, prog_name="r2med run", standalone_mode=False)
 
 
 @cli.command()
@@ -184,15 +185,13 @@ def target(context: click.Context, name: str, suite: str, dry_run: bool, threads
 @SUITE
 @DATASET
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
-@click.option(
-    "--format", "form", type=click.Choice(("text", "markdown", "csv", "json")), default="text", show_default=True
-)
+@_format("text", "markdown", "csv", "json")
 def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], measure: str, form: str) -> None:
     """Show the scores of runs that exist and are current; exit status 1 if one is missing or fails."""
-    from .work import Work
+    from .experiments import Experiment
 
-    work = Work.prepare(conditions, not conditions, suite, datasets, 1, need_data=False)
-    _finish(work.report(measure, form, only_present=not conditions))
+    experiment = Experiment.prepare(conditions, not conditions, suite, datasets, need_data=False)
+    _finish(experiment.report(measure, form, only_present=not conditions))
 
 
 @cli.command("eval")
@@ -211,7 +210,7 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
     help="Measure to show (may be repeated): nDCG@k, R@k, P@k, MAP@k, nDCG, MAP, MRR.",
 )
 @click.option("--per-query", is_flag=True, help="Show every query too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_format("text", "json")
 @click.option(
     "--compare",
     metavar="RUN|SOURCE:RETRIEVER",
@@ -220,18 +219,17 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
-    default=0.0005,
-    show_default=True,
+    default=None,
     help="Difference from a published figure that is OK.",
 )
 def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
     """Evaluate a TREC run of any tool, as trec_eval -c does; exit status 1 if it differs from a published system."""
-    from .data import qrels_of
+    from .datasets import converted
     from .report.evaluation import judge
 
     if (dataset is None) == (qrels is None):
         raise UsageError("say what to evaluate against: either --dataset NAME (with --suite) or --qrels FILE")
-    _finish(judge(qrels or qrels_of(suite, dataset), suite, dataset, **how))
+    _finish(judge(qrels or converted(suite, dataset).qrels, suite, dataset, **how))
 
 
 @cli.command()
@@ -242,10 +240,12 @@ def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
 def record(conditions: tuple[str, ...], suite: str, everything: bool, yes: bool) -> None:
     """Write the scores of complete, current runs into the conditions' files as their recorded figures."""
     from . import recording
-    from .work import Work
+    from .experiments import Experiment
 
-    for name, condition in Work.prepare(conditions, everything, suite, (), 1).record().items():
-        click.echo(f"{condition.file}:\n{recording.block({suite: condition.recorded[suite]})}")
+    experiment = Experiment.prepare(conditions, everything, suite, ())
+    for name, condition in experiment.record().items():
+        new = {experiment.plan.suite.name: condition.recorded[experiment.plan.suite.name]}
+        click.echo(f"{condition.file}:\n{recording.block(new)}")
         if yes or click.confirm(f"Record this for {name}?"):
             recording.write(condition.file, condition.recorded)
 
@@ -289,13 +289,13 @@ def clean(yes: bool) -> None:
         click.echo(f"removed {len(found)}")
 
 
-def _progress():
+def _progress() -> "Observer":
     from .report.progress import Printer
 
     return Printer(sys.stderr)
 
 
-def _finish(outcome) -> None:
+def _finish(outcome: "Outcome") -> None:
     """Print what a command found, and end with its exit status."""
     if outcome.text:
         click.echo(outcome.text)
@@ -303,7 +303,7 @@ def _finish(outcome) -> None:
         click.echo(f"Warning: {warning}", err=True)
     for error in outcome.errors:
         click.echo(f"Error: {error}", err=True)
-    if not outcome.good:
+    if outcome.errors or not outcome.good:
         sys.exit(1)
 
 
@@ -320,7 +320,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
+        click.echo("Nothing was done.", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
         click.echo("\nInterrupted. What is done is kept: the same command goes on from here.", err=True)
         sys.stderr.flush()
         os._exit(130)  # threads may be inside Java, where Python cannot stop them
@@ -328,5 +331,5 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        click.echo(f"Error: {error.filename or ''}: {error.strerror or error}", err=True)
+        click.echo(f"Error: {system_error(error)}", err=True)
         sys.exit(1)

@@ -17,6 +17,7 @@ LUCENE = "lucene"
 BM25, QLD, BM25QS, BM25_OFFICIAL = "bm25", "qld", "bm25qs", "bm25-official"
 RM3, ROCCHIO = "rm3", "rocchio"
 MAX_HITS = 1_000_000
+DEFAULT_TOLERANCE = 0.0005  # from a published figure
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -58,14 +59,18 @@ class Published:
     """The published counterpart, and how far from it a score may lie."""
 
     system: System
-    tolerance: float = 0.0005
+    tolerance: float = DEFAULT_TOLERANCE
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Our own figures for one suite: dataset -> measure -> value; and the versions that they were made with."""
+    """Our own figures for one suite, and what they were made with.
+
+    `data` holds the digest of each dataset's raw files (see `plan.digest`), `scores` dataset -> measure -> value.
+    """
 
     made_with: dict[str, str]
+    data: dict[str, str]
     scores: dict[str, dict[str, float]]
 
 
@@ -81,10 +86,10 @@ class Condition:
     recorded: dict[str, Recorded] = field(default_factory=dict)
     file: Path | None = None
 
-    def recorded_scores(self, suite: str, dataset: str) -> dict[str, float]:
-        """The recorded figures of one dataset: measure -> value; empty if there are none."""
+    def recorded_scores(self, suite: str, dataset: str, data: str | None) -> dict[str, float]:
+        """The figures recorded for one dataset: measure -> value; empty if there are none for data of this digest."""
         known = self.recorded.get(suite)
-        return known.scores.get(dataset, {}) if known else {}
+        return known.scores.get(dataset, {}) if known and known.data.get(dataset) == data else {}
 
 
 # Which parameters a ranking model or a feedback method has, with the defaults of Pyserini's command line.
@@ -220,15 +225,16 @@ def _recorded(reader: _Reader, value: object) -> dict[str, Recorded]:
     found = {}
     for suite, record in value.items():
         where = f"recorded: {suite}"
-        parts = reader.mapping(record, where, {"with", "scores"}, {"with", "scores"})
-        if parts.keys() != {"with", "scores"} or not all(isinstance(part, dict) for part in parts.values()):
-            reader.fault(f"{where}: `with` and `scores` are mappings")
+        keys = {"with", "data", "scores"}
+        parts = reader.mapping(record, where, keys, keys)
+        if parts.keys() != keys or not all(isinstance(part, dict) for part in parts.values()):
+            reader.fault(f"{where}: `with`, `data` and `scores` are mappings")
             continue
         for dataset, measures in parts["scores"].items():
             if suite in suites.builtin_names() and dataset not in suites.slugs():
                 reader.fault(f"{where}: no dataset {dataset!r}{did_you_mean(str(dataset), suites.slugs())}")
             _figures(reader, f"{where} {dataset}", measures)
-        found[str(suite)] = Recorded(parts["with"], parts["scores"])
+        found[str(suite)] = Recorded(parts["with"], parts["data"], parts["scores"])
     return found
 
 
@@ -243,8 +249,9 @@ def _figures(reader: _Reader, where: str, measures: object) -> None:
             reader.fault(f"{where} {measure}: {figure!r} is no number between 0 and 1")
 
 
-def parse(text: str, name: str, where: str, file: Path | None = None) -> Condition:
-    """The condition that a YAML text describes. Raises BadInput with every fault, each naming `where`."""
+def parse(text: str, file: Path) -> Condition:
+    """The condition that the text of a YAML file describes, named by the file. Raises BadInput with every fault."""
+    where = str(file)
     try:
         value = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -266,7 +273,7 @@ def parse(text: str, name: str, where: str, file: Path | None = None) -> Conditi
         reader.fault(f"title: {values['title']!r} is no text")
     if reader.faults or search is None:
         raise BadInput(reader.faults)
-    return Condition(name, values["title"], index, search, counterpart, recorded, file)
+    return Condition(file.stem, values["title"], index, search, counterpart, recorded, file)
 
 
 @cache
@@ -289,7 +296,7 @@ def load(name: str) -> Condition:
         raise UsageError(f"{path}: the file's name becomes the condition's; letters, digits, . _ + and - are wanted")
     if own and path.stem in names():
         raise UsageError(f"{path}: {path.stem} is the name of a condition of the package; rename the file")
-    return parse(text, path.stem, str(path), path)
+    return parse(text, path)
 
 
 def load_all(wanted: tuple[str, ...]) -> list[Condition]:

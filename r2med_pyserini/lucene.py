@@ -1,6 +1,7 @@
 """Build and search Lucene indexes through Anserini's classes: the same indexes and runs as Pyserini's commands give."""
 
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 from .conditions import BM25_OFFICIAL, BM25QS, QLD, RM3, ROCCHIO, IndexSpec, SearchSpec
@@ -9,7 +10,7 @@ from .javatasks import JavaPool, as_callable, bind, boxed, compose, method, stat
 from .jvm import JAVA, as_java, java_class, java_errors
 from .official_bm25 import CONTENTS, OfficialBM25
 
-MEMORY_BUFFER_MB = 512  # per index that is being built; fits two at once into the heap of a laptop
+MEMORY_BUFFER_MB = 256  # of every index that is being built, as many at once as there are threads
 
 _QUERY = "org.apache.lucene.search.Query"
 _SCORED = "io.anserini.search.ScoredDocs"
@@ -49,12 +50,14 @@ def build(corpus: Path, index: Path, spec: IndexSpec, expected: int, pool: JavaP
 
 
 def _indexer(corpus: Path, index: Path, spec: IndexSpec):
+    """Anserini's indexer, told by the words of its command line: what `--display-commands` shows is what runs."""
     args = java_class("io.anserini.index.IndexCollection$Args")()
-    args.collectionClass = "JsonCollection"
-    args.generatorClass = "DefaultLuceneDocumentGenerator"
-    args.input, args.index = str(corpus.absolute()), str(index.absolute())
-    args.threads, args.memoryBuffer, args.quiet = 1, MEMORY_BUFFER_MB, True
-    args.storeDocvectors, args.bm25Accurate = spec.docvectors, spec.exact_lengths
+    words = java_class("java.util.ArrayList")()
+    for word in index_arguments(corpus.absolute(), index.absolute(), spec):
+        words.add(word)
+    parser = java_class("org.kohsuke.args4j.CmdLineParser")(args)
+    parser.parseArgument(as_java("java.util.Collection", words))
+    args.memoryBuffer, args.quiet = MEMORY_BUFFER_MB, True
     return java_class("io.anserini.index.IndexCollection")(args)
 
 
@@ -77,22 +80,24 @@ def search(
     """
     with java_errors(f"cannot search {index}"):
         with JAVA:
-            searcher = _Searcher(index, spec, documents)
+            reader = _open(index)
         try:
-            found = pool.map(searcher.task, topics.values(), searcher.read)
-            for query, (identifiers, scores) in zip(topics, found, strict=True):
+            with JAVA:
+                wordless = reader.getSumTotalTermFreq(CONTENTS) <= 0  # all documents consist of stop words
+                searcher = None if wordless else _Searcher(reader, spec, documents)
+            found = pool.map(searcher.task, topics.values(), searcher.read) if searcher else repeat(([], []))
+            for query, (identifiers, scores) in zip(topics, found, strict=False):
                 yield query, identifiers, scores
         finally:
             with JAVA:
-                searcher.close()
+                reader.close()
 
 
 class _Searcher:
     """What Anserini's SimpleSearcher does, as a Callable a query. To be used holding JAVA."""
 
-    def __init__(self, index: Path, spec: SearchSpec, documents: int):
-        self._spec = spec
-        self._reader = _open(index)
+    def __init__(self, reader, spec: SearchSpec, documents: int):
+        self._spec, self._reader = spec, reader
         self._analyzer = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
         self._searcher = java_class("org.apache.lucene.search.IndexSearcher")(self._reader)
         self._official = None
@@ -112,9 +117,6 @@ class _Searcher:
         self._args = java_class("io.anserini.search.SearchCollection$Args")()
         self._args.hits = spec.hits
         self._pipeline = self._make_pipeline()
-
-    def close(self) -> None:
-        self._reader.close()
 
     def _make_pipeline(self):
         """A handle that makes ScoredDocs: first pass with ties by document id, then the cascade.

@@ -1,17 +1,16 @@
 """What a command hands to the command line to be printed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .errors import R2medError
-from .stages import Progress, Stage
+from .stages import Progress, Result
 
 Observer = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has to say. Not `good`: exit status 1."""
+    """What a command has to say. Errors, or a verdict that is not `good`: exit status 1."""
 
     text: str = ""
     good: bool = True
@@ -19,6 +18,6 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
 
 
-def messages(failed: Mapping[Stage, R2medError]) -> list[str]:
+def messages(result: Result) -> list[str]:
     """What went wrong in the stages of a plan, every message once."""
-    return list(dict.fromkeys(map(str, failed.values())))
+    return list(dict.fromkeys(map(str, result.failed.values())))

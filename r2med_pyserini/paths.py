@@ -69,25 +69,40 @@ class Workspace:
         """The folder that R2MED_HOME names, or the current one."""
         return cls(Path(os.environ.get("R2MED_HOME") or "."))
 
+    @property
+    def collections(self) -> Path:
+        """Converted datasets, a folder a suite."""
+        return self.root / "collections"
+
+    @property
+    def indexes(self) -> Path:
+        """Indexes of every kind."""
+        return self.root / "indexes"
+
+    @property
+    def runs(self) -> Path:
+        """Runs and their scores."""
+        return self.root / "runs"
+
     def data(self, suite: str) -> Path:
         """Raw files of a suite that is fetched: one folder a dataset."""
         return self.root / "data" / suite
 
     def collection(self, suite: str, dataset: str) -> Collection:
         """The converted files of a dataset."""
-        return Collection(self.root / "collections" / suite / dataset)
+        return Collection(self.collections / suite / dataset)
 
     def index(self, kind: str, suite: str, dataset: str) -> Path:
         """An index folder; `kind` says what kind of index it is."""
-        return self.root / "indexes" / f"{kind}.{suite}-{dataset}"
+        return self.indexes / f"{kind}.{suite}-{dataset}"
 
     def run(self, suite: str, dataset: str, condition: str) -> Path:
         """A run file."""
-        return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.txt"
+        return self.runs / f"run.{suite}-{dataset}.{condition}.txt"
 
     def scores(self, suite: str, dataset: str, condition: str) -> Path:
         """The scores of a run."""
-        return self.root / "runs" / f"run.{suite}-{dataset}.{condition}.scores.json"
+        return self.runs / f"run.{suite}-{dataset}.{condition}.scores.json"
 
     @property
     def hashes(self) -> Path:

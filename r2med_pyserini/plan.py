@@ -1,20 +1,23 @@
 """The only module that knows the whole way: conditions x datasets -> stages, in order of need."""
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 from . import adoption, collection, evaluation, hub, lucene, trec
 from .artifacts import Artifact, Hashes, write_json
 from .conditions import BM25_OFFICIAL, Condition, IndexSpec
+from .errors import UsageError
 from .javatasks import JavaPool
 from .jvm import anserini_version
 from .paths import CORPUS_FILE, Collection, Workspace
 from .rawfiles import locate
-from .stages import Stage
-from .suites import Dataset, Suite
+from .stages import Progress, Result, Stage, execute, preview
+from .suites import Dataset, Suite, load_suite, require_data
 
 # Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
 FORMATS = {"fetch": 1, "collection": 1, "index": 1, "search": 2, "scores": 1}
@@ -35,24 +38,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Stages in order of need, dataset by dataset, and the cells of the table that they fill."""
-
-    suite: Suite
-    stages: list[Stage]
-    cells: list[Cell]
-
-    def only(self, verb: str) -> list[Stage]:
-        """The stages of one verb."""
-        return [stage for stage in self.stages if stage.verb == verb]
-
-
-def index_serves(have: dict, want: dict) -> bool:
-    """An index that holds document vectors serves a condition that needs none."""
-    return have == want or have == {**want, "docvectors": True}
-
-
-@dataclass(frozen=True)
 class Setting:
     """Where and how a plan is carried out. `source` is a folder to take raw files from, instead of the Hub."""
 
@@ -62,17 +47,83 @@ class Setting:
     source: Path | None = None
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Stages in order of need, dataset by dataset, and the cells of the table that they fill."""
+
+    suite: Suite
+    setting: Setting
+    stages: list[Stage]
+    cells: list[Cell]
+
+    def only(self, verb: str) -> list[Stage]:
+        """The stages of one verb."""
+        return [stage for stage in self.stages if stage.verb == verb]
+
+    def execute(self, observe: Callable[[Progress], None]) -> Result:
+        """Bring everything up to date."""
+        return execute(self.stages, self.setting.threads, self.setting.hashes, observe)
+
+    def preview(self) -> dict[Stage, str]:
+        """What `execute` would do."""
+        state = preview(self.stages, self.setting.hashes)
+        self.setting.hashes.save()
+        return state
+
+
+def index_serves(have: dict, want: dict) -> bool:
+    """An index that holds document vectors serves a condition that needs none."""
+    return have == want or have == {**want, "docvectors": True}
+
+
+def digest(dataset: Dataset, hashes: Hashes) -> str | None:
+    """A short digest of a dataset's raw files; None if they are not all here."""
+    if dataset.missing():
+        return None
+    together = "".join(hashes.of(path) for path in locate(dataset.raw).values())
+    return hashlib.sha256(together.encode()).hexdigest()[:12]
+
+
+def prepare(
+    suite: str,
+    slugs: tuple[str, ...] = (),
+    threads: int = 1,
+    conditions: Iterable[Condition] = (),
+    source: Path | None = None,
+    need_data: bool = True,
+) -> Plan:
+    """The plan for the datasets `slugs` (all, if there are none) of a suite, in the workspace of the environment.
+
+    Raises UsageError for names that do not exist, and MissingData unless the raw files are there or can be fetched
+    (`need_data=False` leaves that open).
+    """
+    workspace = Workspace.default()
+    found = load_suite(suite, workspace)
+    chosen = found.select(slugs)
+    if source is not None and any(dataset.repo is None for dataset in chosen):
+        raise UsageError(f"the files of suite {found.name} are here already; --from is for suite r2med")
+    if source is not None and not source.is_dir():
+        raise UsageError(f"--from {source}: no such folder")
+    if need_data:
+        require_data(found, chosen)
+    return make_plan(conditions, found, chosen, Setting(workspace, Hashes(workspace.hashes), threads, source))
+
+
 def make_plan(conditions: Iterable[Condition], suite: Suite, datasets: Iterable[Dataset], setting: Setting) -> Plan:
     """Plan every condition on every dataset; stages that conditions share appear once.
 
     Datasets come largest first, so that the long ones do not stand alone at the end.
     """
-    conditions, datasets, stages, cells = list(conditions), list(datasets), [], {}
+    conditions, datasets = list(conditions), list(datasets)
     builder = _Builder(suite, setting, alone=len(datasets) == 1)
+    stages: list[Stage] = []
+    cells: list[Cell] = []
     for dataset in sorted(datasets, key=_size, reverse=True):
-        stages += builder.dataset(dataset, conditions, cells)
-    wanted = ((condition.name, dataset.slug) for condition in conditions for dataset in suite.datasets)
-    return Plan(suite, stages, [cells[key] for key in wanted if key in cells])
+        more_stages, more_cells = builder.dataset(dataset, conditions)
+        stages += more_stages
+        cells += more_cells
+    cells.sort(key=lambda cell: (conditions.index(cell.condition), suite.datasets.index(cell.dataset)))
+    return Plan(suite, setting, stages, cells)
 
 
 def _size(dataset: Dataset) -> int:
@@ -89,23 +140,23 @@ class _Builder:
         self._source, self._alone = setting.source, alone
         self._pool, self._hub = JavaPool(setting.threads), hub.Hub()
 
-    def dataset(self, dataset: Dataset, conditions: list[Condition], cells: dict) -> list[Stage]:
-        """The stages of one dataset; puts its cells into `cells`."""
-        fetched = self._fetch(dataset) if dataset.repo else None
-        converted = self._collection(dataset, fetched)
+    def dataset(self, dataset: Dataset, conditions: list[Condition]) -> tuple[list[Stage], list[Cell]]:
+        """The stages and cells of one dataset."""
+        fetched = [self._fetch(dataset)] if dataset.repo else []
+        converted = self._collection(dataset, tuple(fetched))
         specs: dict[str, IndexSpec] = {}
         for condition in conditions:  # conditions that share an index get one that serves all of them
             name = _index_name(condition.index)
             vectors = condition.index.docvectors or specs.get(name, condition.index).docvectors
             specs[name] = replace(condition.index, docvectors=vectors)
         indexes = {name: self._index(dataset, spec, converted) for name, spec in sorted(specs.items())}
-        runs = []
+        stages, cells = [*fetched, converted, *indexes.values()], []
         for condition in conditions:
             run = self._run(dataset, condition, converted, indexes[_index_name(condition.index)])
             scores = self._scores(dataset, condition, converted, run)
-            runs += [run, scores]
-            cells[condition.name, dataset.slug] = Cell(condition, dataset, scores, run.artifact.path)
-        return [*([fetched] if fetched else []), converted, *indexes.values(), *runs]
+            stages += [run, scores]
+            cells.append(Cell(condition, dataset, scores, run.artifact.path))
+        return stages, cells
 
     def _subject(self, dataset: Dataset, detail: str = "") -> str:
         return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
@@ -119,7 +170,7 @@ class _Builder:
         def build(folder: Path) -> None:
             if self._source is not None:
                 adoption.adopt(dataset, adoption.find_source(dataset, self._source, self._alone), folder)
-            elif artifact.recipe() is None and locate(dataset.raw):
+            elif artifact.made_by() is None and locate(dataset.raw):
                 adoption.adopt(dataset, dataset.raw, folder)
             else:
                 self._hub.fetch(dataset, folder)
@@ -127,7 +178,7 @@ class _Builder:
 
         return Stage("fetch", self._subject(dataset), artifact, recipe, build)
 
-    def _collection(self, dataset: Dataset, fetched: Stage | None) -> Stage:
+    def _collection(self, dataset: Dataset, fetched: tuple[Stage, ...]) -> Stage:
         files = self._workspace.collection(self._suite.name, dataset.slug)
 
         def recipe() -> dict:
@@ -137,8 +188,7 @@ class _Builder:
         def build(path: Path) -> None:
             collection.convert(dataset.raw, Collection(path))
 
-        artifact, needs = Artifact(files.root, folder=True), (fetched,) if fetched else ()
-        return Stage("convert", self._subject(dataset), artifact, recipe, build, needs)
+        return Stage("convert", self._subject(dataset), Artifact(files.root, folder=True), recipe, build, fetched)
 
     def _index(self, dataset: Dataset, spec: IndexSpec, converted: Stage) -> Stage:
         files = Collection(converted.artifact.path)
@@ -150,8 +200,7 @@ class _Builder:
             return made | asdict(spec)
 
         def build(folder: Path) -> None:
-            health = read_health(files)
-            expected = health["documents"] - len(health.get("empty documents", []))
+            expected = collection.indexable(collection.read_health(files))
             lucene.build(files.corpus, folder, spec, expected, self._pool)
 
         artifact = Artifact(path, folder=True)
@@ -168,7 +217,7 @@ class _Builder:
             return {"search format": FORMATS["search"], "anserini": anserini_version()} | inputs | how
 
         def build(file: Path) -> None:
-            topics, documents = trec.read_topics(files.topics), read_health(files)["documents"]
+            topics, documents = trec.read_topics(files.topics), collection.read_health(files)["documents"]
             found = lucene.search(index.artifact.path, condition.search, documents, topics, self._pool)
             exact = condition.search.model == BM25_OFFICIAL
             trec.write_run(file, found, score_format=trec.EXACT_SCORE if exact else trec.PYSERINI_SCORE)
@@ -178,30 +227,22 @@ class _Builder:
 
     def _scores(self, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
         files = Collection(converted.artifact.path)
+        measures = evaluation.kept(condition.search.hits)
         path = self._workspace.scores(self._suite.name, dataset.slug, condition.name)
 
         def recipe() -> dict:
             inputs = {"run": self._hashes.of(run.artifact.path), "qrels": self._hashes.of(files.qrels)}
-            return {"scores": FORMATS["scores"], "measures": list(evaluation.MEASURES)} | inputs
+            made = {"scores": FORMATS["scores"], "pytrec_eval": version("pytrec-eval-terrier")}
+            return made | {"measures": list(measures)} | inputs
 
-        build = partial(_evaluate, run.artifact.path, files.qrels)
+        build = partial(_evaluate, run.artifact.path, files.qrels, measures)
         artifact = Artifact(path, folder=False)
         return Stage("evaluate", self._subject(dataset, condition.name), artifact, recipe, build, (converted, run))
 
 
-def _evaluate(run: Path, qrels: Path, file: Path) -> None:
-    write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run))))
+def _evaluate(run: Path, qrels: Path, measures: tuple[str, ...], file: Path) -> None:
+    write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run), measures)))
 
 
 def _index_name(spec: IndexSpec) -> str:
     return f"{spec.kind}-exact" if spec.exact_lengths else spec.kind
-
-
-@cache
-def _parse_health(path: Path, changed: int) -> dict:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def read_health(files: Collection) -> dict:
-    """The health report of a converted collection."""
-    return _parse_health(files.health, files.health.stat().st_mtime_ns)

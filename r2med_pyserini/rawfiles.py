@@ -28,4 +28,5 @@ def locate(folder: Path) -> dict[str, Path]:
 
 def missing(folder: Path) -> list[str]:
     """The names of the files that `folder` lacks in any form."""
-    return [name for name in _ACCEPTED if name not in locate(folder)]
+    found = locate(folder)
+    return [name for name in _ACCEPTED if name not in found]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from .artifacts import replace_text
 from .conditions import Recorded
 from .errors import BadInput
 from .evaluation import Scores
@@ -19,7 +20,12 @@ def block(recorded: Mapping[str, Recorded]) -> str:
     """The `recorded:` block of a condition file."""
     lines = ["recorded:"]
     for suite, record in recorded.items():
-        lines += [f"  {suite}:", f"    with: {_flow(record.made_with)}", "    scores:"]
+        lines += [
+            f"  {suite}:",
+            f"    with: {_flow(record.made_with)}",
+            f"    data: {_flow(record.data)}",
+            "    scores:",
+        ]
         lines += [f"      {dataset}: {_flow(figures)}" for dataset, figures in record.scores.items()]
     return "\n".join(lines) + "\n"
 
@@ -47,10 +53,4 @@ def rewrite(text: str, where: str, recorded: Mapping[str, Recorded]) -> str:
 
 def write(path: Path, recorded: Mapping[str, Recorded]) -> None:
     """Rewrite the condition file `path`; either the old or the new text stands there, never a part. Raises OSError."""
-    text = rewrite(path.read_text(encoding="utf-8"), str(path), recorded)
-    temporary = path.with_name(f".tmp.{path.name}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_text(path, rewrite(path.read_text(encoding="utf-8"), str(path), recorded))

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from .artifacts import Artifact, Hashes, Rule, same
-from .errors import R2medError
+from .errors import R2medError, system_error
 
 TICK = 0.5  # seconds between two looks at what is running
 
@@ -48,7 +50,7 @@ class Stage:
         try:
             return self.artifact.make(self.recipe(), self.build, hashes, self.serves)
         except OSError as error:  # an input vanished, or cannot be read
-            raise R2medError(f"{self}: {error.filename or ''}: {error.strerror or error}") from error
+            raise R2medError(f"{self}: {system_error(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,18 @@ def preview(stages: Iterable[Stage], hashes: Hashes) -> dict[Stage, str]:
     }
 
 
+@dataclass(frozen=True)
+class Result:
+    """What `execute` came to: the stages that are up to date now, and those that failed, with the reason."""
+
+    done: frozenset[Stage]
+    failed: dict[Stage, R2medError]
+
+
 def execute(
     stages: list[Stage], threads: int, hashes: Hashes, observe: Callable[[Progress], None] = lambda _: None
-) -> dict[Stage, R2medError]:
-    """Bring all stages up to date, at most `threads` at once, earlier ones first; return what failed and why.
+) -> Result:
+    """Bring all stages up to date, at most `threads` at once, earlier ones first.
 
     A failure keeps only the stages from running that need the failed one. KeyboardInterrupt passes through.
     """
@@ -96,17 +106,18 @@ def execute(
             for stage, job in work.ready(threads - len(running)):
                 running[pool.submit(_timed, job)] = stage
             if not running:
-                return work.failed
+                return Result(frozenset(work.done), work.failed)
             finished, _ = wait(running, timeout=TICK, return_when=FIRST_COMPLETED)
             for future in finished:
                 stage = running.pop(future)
                 try:
-                    result, seconds = future.result()
+                    found, seconds = future.result()
                 except R2medError as error:
                     work.failed[stage] = error
                     continue
-                if work.ended(stage, result):
-                    observe(Progress(*work.count(), tuple(running.values()), stage, seconds, bool(result)))
+                if work.ended(stage, found):
+                    progress = Progress(*work.count(), tuple(running.values()), stage, seconds, found is _Found.BUILT)
+                    observe(progress)
             if not finished:
                 observe(Progress(*work.count(), tuple(running.values())))
     finally:
@@ -114,7 +125,16 @@ def execute(
         hashes.save()
 
 
-def _timed(job: Callable[[], object]) -> tuple[object, float]:
+class _Found(Enum):
+    """What a job found a stage's artifact to be, or made it."""
+
+    CURRENT, STALE, BUILT = range(3)
+
+
+_Job = Callable[[], _Found]
+
+
+def _timed(job: _Job) -> tuple[_Found, float]:
     began = time.perf_counter()
     return job(), time.perf_counter() - began
 
@@ -127,36 +147,39 @@ class _Work:
         self._demanded = {stage for stage in stages if not stage.on_demand}
         self._started: set[Stage] = set()
         self._stale: set[Stage] = set()
-        self._done: set[Stage] = set()
+        self.done: set[Stage] = set()
         self.failed: dict[Stage, R2medError] = {}
 
-    def ready(self, limit: int) -> list[tuple[Stage, Callable[[], object]]]:
+    def ready(self, limit: int) -> list[tuple[Stage, _Job]]:
         """The next jobs, at most `limit`, earliest stages first."""
-        jobs: list[tuple[Stage, Callable[[], object]]] = []
+        jobs: list[tuple[Stage, _Job]] = []
         for stage in self._stages:
             if len(jobs) == limit:
                 break
-            if stage in self._stale and all(tool in self._done for tool in stage.tools):
+            if stage in self._stale and self.done.issuperset(stage.tools):
                 self._stale.remove(stage)
-                jobs.append((stage, lambda stage=stage: stage.make(self._hashes)))
-            elif stage in self._demanded - self._started and all(need in self._done for need in stage.needs):
+                jobs.append((stage, partial(self._build, stage)))
+            elif stage in self._demanded - self._started and self.done.issuperset(stage.needs):
                 self._started.add(stage)
-                jobs.append((stage, lambda stage=stage: self._look(stage)))
+                jobs.append((stage, partial(self._look, stage)))
         return jobs
 
-    def _look(self, stage: Stage) -> object:
+    def _look(self, stage: Stage) -> _Found:
         stage.artifact.tidy()
-        return None if stage.is_current(self._hashes) else ...
+        return _Found.CURRENT if stage.is_current(self._hashes) else _Found.STALE
 
-    def ended(self, stage: Stage, result: object) -> bool:
-        """Take note of a job's result: None for current, ... for stale, else whether it was built. True: all done."""
-        if result is ...:
+    def _build(self, stage: Stage) -> _Found:
+        return _Found.BUILT if stage.make(self._hashes) else _Found.CURRENT
+
+    def ended(self, stage: Stage, found: _Found) -> bool:
+        """Take note of what a job found; whether the stage is done now."""
+        if found is _Found.STALE:
             self._stale.add(stage)
             self._demanded.update(stage.tools)
             return False
-        self._done.add(stage)
+        self.done.add(stage)
         return True
 
     def count(self) -> tuple[int, int]:
         """How many stages are done, and how many there are to do."""
-        return len(self._done), len(self._demanded)
+        return len(self.done), len(self._demanded)

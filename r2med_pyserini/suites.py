@@ -38,9 +38,9 @@ class Dataset:
     qrels: int | None = None
     words: tuple[float, float] | None = None
 
-    def missing(self) -> list[Path]:
-        """The raw files that are not there."""
-        return [self.raw / name for name in rawfiles.missing(self.raw)]
+    def missing(self) -> list[str]:
+        """The names of the raw files that are not there in any form."""
+        return rawfiles.missing(self.raw)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def require_data(suite: Suite, datasets: tuple[Dataset, ...]) -> None:
     """Raise MissingData unless every dataset's raw files are there, or can be fetched."""
     lacking = [dataset for dataset in datasets if dataset.repo is None and dataset.missing()]
     if lacking:
-        lines = (f"  {dataset.raw}/ lacks {', '.join(path.name for path in dataset.missing())}" for dataset in lacking)
+        lines = (f"  {dataset.raw}/ lacks {', '.join(dataset.missing())}" for dataset in lacking)
         raise MissingData("\n".join([f"files of suite {suite.name} are missing:", *lines]))
 
 
@@ -100,16 +100,16 @@ def load_suite(name: str, workspace: Workspace) -> Suite:
     """
     if name not in builtin_names():
         return _folder(name)
-    title = _described()["suites"][name]["title"]
+    described = _described()["suites"][name]
     datasets = []
     for facts in _described()["datasets"]:
-        if name == "mini":
+        if described.get("embedded"):  # the published figures are not its own
             kept = {key: facts[key] for key in ("slug", "name", "short", "task")}
             datasets.append(Dataset(raw=MINI / facts["slug"], **kept))
         else:
             raw = workspace.data(name) / facts["slug"]
             datasets.append(Dataset(raw=raw, **{**facts, "words": tuple(facts["words"])}))
-    return Suite(name, title, tuple(datasets), name, sample=name == "mini")
+    return Suite(name, described["title"], tuple(datasets), name, described.get("sample", False))
 
 
 def _folder(name: str) -> Suite:

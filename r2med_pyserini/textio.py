@@ -34,6 +34,6 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(file, 1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
-            line = line.strip(b"\r\n")
+            line = line.rstrip(b"\r\n")
             if line.strip():
                 yield number, line

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .errors import BadInput
-from .jsonl import Faults, objects
-from .suggest import did_you_mean
+from .jsonl import Faults, no_key, objects
 from .textio import lines
 
 IDENTIFIER = "text that is not empty and holds no white space"
@@ -48,7 +47,7 @@ def read_run(path: Path) -> Run:
     """Read a TREC run (plain or gzipped): query -> document -> score, queries and documents in file order.
 
     Raises BadInput with every fault (file and line): wrong number of columns, a score that is no finite
-    number, the same document twice for one query, no row at all.
+    number, the same document twice for one query. A file without a row is a run without hits.
     """
     faults, run, seen = Faults(), {}, {}
     for line, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {RUN_COLUMNS}", faults):
@@ -62,8 +61,6 @@ def read_run(path: Path) -> Run:
             continue
         run.setdefault(query, {})[document] = score
     faults.check()
-    if not run:
-        raise BadInput(f"{path}: holds no row; a run has lines of 6 columns: {RUN_COLUMNS}")
     return run
 
 
@@ -142,7 +139,7 @@ def judged(path: Path, line: int, row: dict, faults: Faults) -> tuple[str, str, 
     good = True
     for key in ("q_id", "p_id", "score"):
         if key not in row:
-            faults.add(path, line, f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})")
+            faults.add(path, line, no_key(key, row))
             good = False
         elif key == "score" and relevance(row[key]) is None:
             wanted = f"an integer from {-MAX_RELEVANCE:,} to {MAX_RELEVANCE:,}"

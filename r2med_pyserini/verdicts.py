@@ -1,7 +1,7 @@
 """How a measured score is held against a reference: the rules, and the worst verdict of several.
 
 `OK`      equal to four decimals (recorded figures), or within the condition's tolerance (published ones)
-`OKish`   within five tolerances
+`OKish`   within 0.0005 (recorded), or within five tolerances (published)
 `FAIL`    farther off, above as well as below
 `NEW`     nothing to compare with
 `MISSING` no score, since the run or a dataset is absent
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 OK, OKISH, NEW, MISSING, FAIL = "OK", "OKish", "NEW", "MISSING", "FAIL"
 _SEVERITY = (OK, NEW, OKISH, MISSING, FAIL)
-RECORDED_TOLERANCE = 0.0001
+NEARLY_RECORDED = 0.0005
 _ROUNDING = 1e-9  # so that a difference of exactly one tolerance is within it, in binary too
 
 
@@ -20,7 +20,7 @@ def against_recorded(measured: float, recorded: float) -> str:
     """The verdict for a figure that we recorded: exact to four decimals."""
     if f"{measured:.4f}" == f"{recorded:.4f}":
         return OK
-    return OKISH if abs(measured - recorded) <= 5 * RECORDED_TOLERANCE + _ROUNDING else FAIL
+    return OKISH if abs(measured - recorded) <= NEARLY_RECORDED + _ROUNDING else FAIL
 
 
 def against_published(measured: float, published: float, tolerance: float) -> str:

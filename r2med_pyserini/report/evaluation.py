@@ -6,11 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .. import published, verdicts
-from ..errors import UsageError
+from ..conditions import DEFAULT_TOLERANCE
+from ..errors import BadInput, UsageError
 from ..evaluation import MEASURES, Scores, evaluate, nothing_judged
 from ..outcome import Outcome
-from ..trec import Qrels, read_qrels, read_run
+from ..trec import RUN_COLUMNS, Qrels, read_qrels, read_run
+from .grid import grid
 
+JSON = "json"
 _EQUAL = 1e-9  # scores nearer than this count as a tie
 
 
@@ -21,32 +24,38 @@ def judge(
     run_file: Path,
     measures: tuple[str, ...],
     per_query: bool,
-    as_json: bool,
+    form: str,
     compare: str | None,
-    tolerance: float,
+    tolerance: float | None,
 ) -> Outcome:
     """What `r2med eval` prints of a run. Raises BadInput and UsageError."""
+    if compare is not None and (per_query or form == JSON):
+        raise UsageError("--compare prints a table; leave --per-query and --format json away")
     qrels, warnings = read_qrels(qrels_file), []
     scores = _evaluate(run_file, qrels, measures, warnings)
     if compare is None:
-        return Outcome(_render(scores, per_query, as_json), warnings=warnings)
+        return Outcome(_render(scores, per_query, form), warnings=warnings)
     if Path(compare).exists() or ":" not in compare:
+        if tolerance is not None:
+            raise UsageError("--tolerance is for --compare with a published system")
         other = _evaluate(Path(compare), qrels, measures, warnings)
         return Outcome(_against_run(scores, other), warnings=warnings)
-    text, good = _against_figures(scores, _published(compare, suite, dataset), tolerance)
+    text, good = _against_figures(scores, _published(compare, suite, dataset), tolerance or DEFAULT_TOLERANCE)
     return Outcome(text, good, warnings=warnings)
 
 
 def _evaluate(run: Path, qrels: Qrels, measures: tuple[str, ...], warnings: list[str]) -> Scores:
     retrieved = read_run(run)
+    if not retrieved:
+        raise BadInput(f"{run}: holds no row; a run has lines of 6 columns: {RUN_COLUMNS}")
     if nothing_judged(qrels, retrieved):
         warnings.append(f"{run} holds no judged document: do run and qrels belong to the same dataset?")
     return evaluate(qrels, retrieved, tuple(dict.fromkeys(measures)) or MEASURES)
 
 
-def _render(scores: Scores, per_query: bool, as_json: bool) -> str:
+def _render(scores: Scores, per_query: bool, form: str) -> str:
     """The scores as text (measure, query or "all", value), or as JSON."""
-    if as_json:
+    if form == JSON:
         value = asdict(scores)
         if not per_query:
             del value["queries"]
@@ -71,8 +80,7 @@ def _against_run(ours: Scores, theirs: Scores) -> str:
         other = theirs.mean[measure]
         figures = f"{value:.4f}", f"{other:.4f}", f"{value - other:+.4f}"
         rows.append([measure, *figures, better, worse, len(gains) - better - worse])
-    header = ("measure", "ours", "theirs", "difference", "better", "worse", "equal")
-    return _table(rows, header)
+    return grid(("measure", "ours", "theirs", "difference", "better", "worse", "equal"), rows)
 
 
 def _against_figures(ours: Scores, figures: Mapping[str, float], tolerance: float) -> tuple[str, bool]:
@@ -83,7 +91,7 @@ def _against_figures(ours: Scores, figures: Mapping[str, float], tolerance: floa
 
     found = verdicts.compare(ours.mean, figures, rule)
     rows = [[c.measure, f"{c.measured:.4f}", f"{c.reference:.4f}", f"{c.difference:+.4f}", c.verdict] for c in found]
-    text = _table(rows, ("measure", "ours", "theirs", "difference", "verdict"))
+    text = grid(("measure", "ours", "theirs", "difference", "verdict"), rows, left=(0, -1))
     return text, all(verdicts.passes(comparison.verdict) for comparison in found)
 
 
@@ -97,10 +105,3 @@ def _published(name: str, suite: str, dataset: str | None) -> Mapping[str, float
     if not figures:
         raise UsageError(f"--compare {name}: nothing was published for it on {suite}/{dataset}; see `r2med published`")
     return figures
-
-
-def _table(rows: list[list], header: tuple[str, ...]) -> str:
-    from tabulate import tabulate
-
-    align = ("left", *["right"] * (len(header) - 1))
-    return tabulate(rows, header, tablefmt="simple", disable_numparse=True, colalign=align)

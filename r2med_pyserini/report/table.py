@@ -1,7 +1,5 @@
 """The table that users want: condition x dataset, the mean, the verdict."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,9 +11,12 @@ from ..evaluation import Scores
 from ..published import figures
 from ..suites import Dataset, Suite
 from ..verdicts import Comparison
+from .grid import CSV, MARKDOWN, TEXT, grid
 
-FORMATS = ("text", "markdown", "csv", "json")
+JSON = "json"
+FORMATS = (TEXT, MARKDOWN, CSV, JSON)
 _MARKS = {verdicts.FAIL: "!", verdicts.OKISH: "~"}
+_SAMPLE = "; NOT R2MED's scores: an embedded sample for trying the tool, not medical advice"
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,20 @@ class Entry:
             return verdicts.MISSING
         return verdicts.worst(comparison.verdict for comparison in (*self.recorded, *self.published))
 
+    def verdict_of(self, measure: str) -> str:
+        """The worst verdict of one measure."""
+        found = (*self.recorded, *self.published)
+        return verdicts.worst(comparison.verdict for comparison in found if comparison.measure == measure)
 
-def entry(condition: Condition, suite: Suite, dataset: Dataset, scores: Scores | None) -> Entry:
-    """Hold the scores of a cell against every figure recorded and published for it."""
+
+def entry(condition: Condition, suite: Suite, dataset: Dataset, scores: Scores | None, data: str | None) -> Entry:
+    """Hold the scores of a cell against every figure recorded and published for it.
+
+    `data` is the digest of the dataset's raw files: figures that were recorded for other data do not count.
+    """
     if scores is None:
         return Entry(condition, dataset, None)
-    known = condition.recorded_scores(suite.name, dataset.slug)
+    known = condition.recorded_scores(suite.name, dataset.slug, data)
     recorded = verdicts.compare(scores.mean, known, verdicts.against_recorded)
     counterpart = condition.published
     if counterpart is None:
@@ -58,8 +67,8 @@ class Row:
     entries: list[Entry] = field(default_factory=list)
 
     def mean(self, measure: str, suite: Suite) -> float | None:
-        """Unweighted mean over the datasets; None unless all of the suite's datasets have scores."""
-        values = [entry.scores.mean[measure] for entry in self.entries if entry.scores]
+        """Unweighted mean over the datasets; None unless all of the suite's datasets have this score."""
+        values = [entry.scores.mean[measure] for entry in self.entries if entry.scores and measure in entry.scores.mean]
         return sum(values) / len(values) if len(values) == len(suite.datasets) else None
 
     @property
@@ -76,38 +85,35 @@ def rows(entries: Iterable[Entry]) -> list[Row]:
     return list(grouped.values())
 
 
+def report(table: list[Row], suite: Suite, measure: str, form: str) -> str:
+    """All that is to be said of a table in one of FORMATS: for people with headings, counts and comparisons."""
+    text = render(table, suite, measure, form)
+    if form not in (TEXT, MARKDOWN):
+        return text
+    entries = [item for row in table for item in row.entries]
+    heading = f"{measure} of suite {suite.name}{_SAMPLE if suite.sample else ''}"
+    counts = evaluated(entries) + legend(entries, measure)
+    details = filter(None, map(against_published, table))
+    return "\n\n".join([heading, text, counts, *details])
+
+
 def render(table: list[Row], suite: Suite, measure: str, form: str) -> str:
     """The table in one of FORMATS, for one measure."""
-    if form == "json":
+    if form == JSON:
         return json.dumps([_plain(row, suite) for row in table], indent=1)
-    datasets = [item.dataset for item in table[0].entries]
-    header = [
-        "condition",
-        *(dataset.short if form == "text" else dataset.slug for dataset in datasets),
-        "mean",
-        "verdict",
-    ]
+    names = [item.dataset.short if form == TEXT else item.dataset.slug for item in table[0].entries]
     body = []
     for row in table:
         mean = row.mean(measure, suite)
         figures = [_figure(item, measure, form) for item in row.entries]
         body.append([row.condition.name, *figures, "" if mean is None else f"{mean:.4f}", row.verdict])
-    if form == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([header, *body])
-        return text.getvalue().rstrip("\n")
-    from tabulate import tabulate
-
-    columns = len(header)
-    align = ("left", *["right"] * (columns - 2), "left")
-    style = "github" if form == "markdown" else "simple"
-    return tabulate(body, header, tablefmt=style, disable_numparse=True, colalign=align)
+    return grid(["condition", *names, "mean", "verdict"], body, form, left=(0, -1))
 
 
 def _figure(item: Entry, measure: str, form: str) -> str:
-    if item.scores is None:
-        return "" if form == "csv" else "-"
-    mark = _MARKS.get(item.verdict, "") if form == "text" else ""
+    if item.scores is None or measure not in item.scores.mean:
+        return "" if form == CSV else "-"
+    mark = _MARKS.get(item.verdict_of(measure), "") if form == TEXT else ""
     return f"{item.scores.mean[measure]:.4f}{mark}"
 
 
@@ -149,9 +155,9 @@ def evaluated(entries: Iterable[Entry]) -> str:
     )
 
 
-def legend(entries: Iterable[Entry]) -> str:
+def legend(entries: Iterable[Entry], measure: str) -> str:
     """What the marks behind figures mean, for those that occur."""
-    verdict = {item.verdict for item in entries if item.scores}
+    verdict = {item.verdict_of(measure) for item in entries if item.scores}
     return "".join(f"; {mark} marks {name}" for name, mark in _MARKS.items() if name in verdict)
 
 
@@ -167,10 +173,7 @@ def against_published(row: Row) -> str:
     ]
     if not lines:
         return ""
-    from tabulate import tabulate
-
-    header = ("dataset", "measure", "ours", "theirs", "difference", "verdict")
-    align = ("left", "left", "right", "right", "right", "left")
     counterpart = row.condition.published
     title = f"{row.condition.name} against {counterpart.system}, tolerance {counterpart.tolerance:g}"
-    return f"{title}\n\n{tabulate(lines, header, tablefmt='simple', disable_numparse=True, colalign=align)}"
+    header = ("dataset", "measure", "ours", "theirs", "difference", "verdict")
+    return f"{title}\n\n{grid(header, lines, left=(0, 1, -1))}"

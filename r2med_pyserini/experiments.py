@@ -1,0 +1,142 @@
+"""The commands about conditions: running them, reporting and recording their scores."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import __version__, commands, conditions, datasets, evaluation, recording
+from .conditions import Condition, Recorded
+from .errors import R2medError, UsageError
+from .jvm import anserini_version
+from .outcome import Observer, Outcome, messages
+from .paths import Workspace
+from .plan import Cell, Plan, digest, prepare
+from .report import table
+from .stages import DONE, TO_DO
+from .suggest import did_you_mean
+from .suites import load_suite
+from .verdicts import passes
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Conditions on datasets of one suite, planned."""
+
+    plan: Plan
+
+    @classmethod
+    def prepare(
+        cls, names: tuple[str, ...], everything: bool, suite: str, slugs: tuple[str, ...], threads: int = 1, **how
+    ) -> "Experiment":
+        """Check everything that can be checked before work begins; `how` goes to `plan.prepare`.
+
+        Raises UsageError, BadInput or MissingData.
+        """
+        if bool(names) == everything:
+            raise UsageError("name one or more conditions, or --all (`r2med list` shows them)")
+        loaded = conditions.load_all(names or conditions.names())
+        return cls(prepare(suite, slugs, threads, loaded, **how))
+
+    def preview(self) -> list[str]:
+        """Every stage in order, and whether it is done."""
+        state = self.plan.preview()
+        lines = [f"{state[stage]:<10}  {stage.verb:<8}  {stage.subject}" for stage in self.plan.stages]
+        return [*lines, f"{list(state.values()).count(TO_DO)} of {len(state)} stages to do"]
+
+    def commands(self) -> list[str]:
+        """The Pyserini commands of every cell, with our Java and plain, after the one that makes the collections."""
+        suite, workspace = self.plan.suite, self.plan.setting.workspace
+        lines = [f"r2med data --suite {shlex.quote(suite.argument)}"]
+        for cell in self.plan.cells:
+            ours, plain = (
+                commands.for_cell(cell.condition, suite, cell.dataset, workspace, prefix)
+                for prefix in (commands.OURS, commands.PLAIN)
+            )
+            where = f"{cell.condition.name} on {suite.name}/{cell.dataset.slug}"
+            lines += [f"\n# {where}: with the Java that r2med finds", *ours]
+            if plain != ours:
+                lines += ["# the same with a Java 21 of your own that has the module jdk.incubator.vector", *plain]
+        return lines
+
+    def execute(self, observe: Observer) -> Outcome:
+        """Bring everything up to date and show the scores."""
+        result = self.plan.execute(observe)
+        scored = {cell: cell.read() for cell in self.plan.cells if cell.scores in result.done}
+        if not scored:
+            return Outcome(errors=messages(result))
+        outcome = self._outcome(scored, self.plan.cells, evaluation.HEADLINE, table.TEXT)
+        text = [outcome.text, *datasets.findings(self.plan, result), *self._run_paths(scored)]
+        return Outcome("\n".join(text), outcome.good, messages(result))
+
+    def report(self, measure: str, form: str, only_present: bool) -> Outcome:
+        """Show the scores of current runs, without running anything.
+
+        `only_present` leaves out the conditions that have none. Raises R2medError if nothing is left, UsageError for
+        a measure that is not kept.
+        """
+        if measure not in evaluation.MEASURES:
+            kept = ", ".join(evaluation.MEASURES)
+            raise UsageError(f"no measure {measure!r}{did_you_mean(measure, evaluation.MEASURES)}; kept are {kept}")
+        scored = self._current()
+        present = {cell.condition.name for cell in scored}
+        cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
+        if not cells:
+            raise R2medError(f"no current run of suite {self.plan.suite.name} here; make one with `r2med run`")
+        return self._outcome(scored, cells, measure, form)
+
+    def record(self) -> dict[str, Condition]:
+        """The conditions with the scores of their current runs put in as recorded figures, by name.
+
+        Raises R2medError unless every dataset of the suite has a current run of every condition.
+        """
+        scored, suite = self._current(), self.plan.suite
+        lacking = [f"{cell.condition.name} on {cell.dataset.slug}" for cell in self.plan.cells if cell not in scored]
+        if lacking:
+            text = f"no current run of {', '.join(lacking)}"
+            raise R2medError(f"{text}; only complete runs are recorded: use `r2med run`")
+        made_with = {"r2med-pyserini": __version__, "anserini": anserini_version()}
+        data = {dataset.slug: digest(dataset, self.plan.setting.hashes) for dataset in suite.datasets}
+        known: dict[str, Condition] = {}
+        scores: dict[str, dict] = {}
+        for cell, found in scored.items():
+            known[cell.condition.name] = cell.condition
+            scores.setdefault(cell.condition.name, {})[cell.dataset.slug] = recording.figures(found)
+        new = {name: {suite.name: Recorded(made_with, data, figures)} for name, figures in scores.items()}
+        return {name: replace(condition, recorded=condition.recorded | new[name]) for name, condition in known.items()}
+
+    def _current(self) -> dict[Cell, evaluation.Scores]:
+        """The cells whose scores are current, and these."""
+        state = self.plan.preview()
+        return {cell: cell.read() for cell in self.plan.cells if state[cell.scores] == DONE}
+
+    def _outcome(
+        self, scored: dict[Cell, evaluation.Scores], cells: Iterable[Cell], measure: str, form: str
+    ) -> Outcome:
+        suite, hashes = self.plan.suite, self.plan.setting.hashes
+        entries = [
+            table.entry(cell.condition, suite, cell.dataset, scored.get(cell), digest(cell.dataset, hashes))
+            for cell in cells
+        ]
+        rows = table.rows(entries)
+        return Outcome(table.report(rows, suite, measure, form), all(passes(row.verdict) for row in rows))
+
+    def _run_paths(self, cells: Iterable[Cell]) -> list[str]:
+        """Where the runs are, a line for each condition."""
+        runs: dict[str, list[Path]] = {}
+        for cell in cells:
+            runs.setdefault(cell.condition.name, []).append(cell.run_path)
+        every = {name: self.plan.setting.workspace.run(self.plan.suite.name, "*", name) for name in runs}
+        return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
+
+
+def split_target(name: str, suite: str) -> tuple[str, str | None]:
+    """`bm25-rm3-biology` -> ("bm25-rm3", "biology"); `bm25-all` -> ("bm25", None). Raises UsageError."""
+    slugs = {dataset.slug: dataset.slug for dataset in load_suite(suite, Workspace.default()).datasets}
+    endings = {**slugs, "all": None}
+    for ending, dataset in endings.items():
+        condition = name.removesuffix(f"-{ending}")
+        if condition != name and condition in conditions.names():
+            return condition, dataset
+    known = [f"{condition}-{ending}" for condition in conditions.names() for ending in endings]
+    raise UsageError(f"no target {name!r}{did_you_mean(name, known)} (`make help` and `make list` show what there is)")
