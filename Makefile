@@ -6,6 +6,7 @@ VENV ?= .venv
 R2MED := $(VENV)/bin/r2med
 INSTALLED := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
+BENCHED := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo data list doctor report test lint bench clean distclean
@@ -56,6 +57,10 @@ $(TESTED): $(INSTALLED)
 	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[test]'
 	@touch $@
 
+$(BENCHED): $(INSTALLED)
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[bench]'
+	@touch $@
+
 ## test: run the tests
 test: $(TESTED)
 	@$(VENV)/bin/python -m pytest $(ARGS)
@@ -63,6 +68,10 @@ test: $(TESTED)
 ## lint: check style
 lint: $(TESTED)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+## bench: time the lexical path beside other ways to the same rankings (about two minutes)
+bench: $(BENCHED)
+	@$(VENV)/bin/python benchmarks/lexical.py --quick $(ARGS)
 
 ## clean: remove collections, indexes and runs that r2med made (data/ and your own files stay)
 clean:

@@ -31,6 +31,7 @@ class OfficialBM25:
         self._term = java_class("org.apache.lucene.index.Term")
         self._term_query = java_class("org.apache.lucene.search.TermQuery")
         self._boost_query = java_class("org.apache.lucene.search.BoostQuery")
+        self._clauses: dict[str, tuple[object, int]] = {}
         self._should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
 
     def similarity(self):
@@ -44,18 +45,24 @@ class OfficialBM25:
         b = length_part / k1 if k1 else 0.0
         return java_class("io.anserini.search.similarity.AccurateBM25Similarity")(k1, b)
 
+    def _look_up(self, token: str) -> tuple[object, int]:
+        """The Lucene query of a token, and in how many documents it occurs. Queries share most of their words."""
+        if token not in self._clauses:
+            term = self._term(CONTENTS, token)
+            self._clauses[token] = self._term_query(term), self._reader.docFreq(term)
+        return self._clauses[token]
+
     def query(self, tokens: list[str]):
         """The Lucene query whose score of a document is score(q, d)."""
         builder = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
-        terms = {token: self._term(CONTENTS, token) for token in tokens}
-        frequencies = {token: self._reader.docFreq(term) for token, term in terms.items()}
-        known = Counter(token for token in tokens if frequencies[token])
+        known = Counter(token for token in tokens if self._look_up(token)[1])
         length = known.total()
         for token, count in known.items():
-            inner = frequencies[token] + 0.5
+            clause, frequency = self._look_up(token)
+            inner = frequency + 0.5
             idf = math.log(self._documents + 1) - math.log(inner)
             lucene_idf = math.log(self._indexed + 1) - math.log(inner)
             saturation = count + self._k1 * (1 - self._b + self._b * length / self._mean_length)
             boost = idf * count / saturation * (idf / lucene_idf)
-            builder.add(self._boost_query(self._term_query(terms[token]), boost), self._should)
+            builder.add(self._boost_query(clause, boost), self._should)
         return builder.build()

@@ -1,11 +1,12 @@
 """The published figures, and which of them a condition is held against.
 
-`published.csv` holds one row a system x dataset x measure, on a scale of 0 to 1. Column `source` names where a row
-comes from: `r2med` = the result files that the R2MED authors publish with their code, https://github.com/R2MED/R2MED, folder
-`results/` (plain retrievers, rerankers and generation-augmented retrieval; their headline is the unweighted mean of
-nDCG@10 over the eight datasets; some of their files use older names, such as PMCPatients for PMC-Clinical);
-`mteb` = the public results of MTEB, the Massive Text Embedding Benchmark, https://github.com/embeddings-benchmark/results,
-for the same datasets at the same revisions.
+`published.csv` holds one row a system x dataset x measure, on a scale of 0 to 1. Column `source` names where it is from:
+
+- `r2med`: the result files that the R2MED authors publish with their code (https://github.com/R2MED/R2MED, folder
+  `results`): plain retrievers, rerankers and generation-augmented retrieval. Their headline is the unweighted mean of
+  nDCG@10 over the eight datasets. Some of their files use older names, such as PMCPatients for PMC-Clinical.
+- `mteb`: the public results of MTEB, the Massive Text Embedding Benchmark, for the same datasets at the same revisions
+  (https://github.com/embeddings-benchmark/results).
 """
 
 import csv
