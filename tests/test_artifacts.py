@@ -62,7 +62,7 @@ class TestMake:
         assert not artifact.is_current({"v": 1}, hashes)
         assert artifact.make({"v": 1}, builder("one"), hashes) is True
         assert content(artifact) == "one"
-        assert artifact.recipe() == {"v": 1}
+        assert artifact.made_by() == {"v": 1}
         assert leftovers(artifact) == []
 
     def test_the_manifest_holds_recipe_and_hashes(self, artifact, hashes):
@@ -81,7 +81,7 @@ class TestMake:
         artifact.make({"v": 1}, builder("one"), hashes)
         assert not artifact.is_current(changed, hashes)
         assert artifact.make(changed, builder("two"), hashes) is True
-        assert (content(artifact), artifact.recipe()) == ("two", changed)
+        assert (content(artifact), artifact.made_by()) == ("two", changed)
         assert leftovers(artifact) == []
 
     def test_a_new_build_leaves_nothing_of_the_old_one(self, tmp_path, hashes):
@@ -145,7 +145,7 @@ class TestMake:
         if artifact.folder:
             artifact.path.mkdir()
         builder("somebody's")(artifact.path)
-        assert artifact.recipe() is None
+        assert artifact.made_by() is None
         assert artifact.make({"v": 1}, builder("one"), hashes) is True
         assert content(artifact) == "one"
 
@@ -167,7 +167,7 @@ class TestServes:
         artifact.make({"v": 2}, builder("two"), hashes)
         assert artifact.is_current({"v": 1}, hashes, self.more)
         assert artifact.make({"v": 1}, not_called, hashes, self.more) is False
-        assert artifact.recipe() == {"v": 2}
+        assert artifact.made_by() == {"v": 2}
 
     def test_a_recipe_that_does_not_serve_is_built(self, artifact, hashes):
         artifact.make({"v": 1}, builder("one"), hashes)
@@ -340,7 +340,7 @@ class TestHashes:
         now = time.time_ns()
         monkeypatch.setattr(Hashes, "_signature", staticmethod(lambda path: [3, now, now, 1]))
         path = write("f", b"abc")
-        hashes.published(path, sha256(path))
+        hashes.just_written(path, sha256(path))
         path.write_bytes(b"xyz")
         assert hashes.of(path) == hashlib.sha256(b"xyz").hexdigest()
         hashes.save()
@@ -350,7 +350,7 @@ class TestHashes:
         monkeypatch.setattr("r2med_pyserini.artifacts.SETTLED_NS", -(10**18))  # as if it had been written long ago
         path, memory = write("f", b"abc"), tmp_path / "cache" / "hashes.json"
         hashes = Hashes(memory)
-        hashes.published(path, "known")
+        hashes.just_written(path, "known")
         hashes.save()
         assert Hashes(memory).of(path) == "known"
 
@@ -363,7 +363,7 @@ class TestHashes:
     def test_a_memory_that_cannot_be_written_is_no_error(self, write):
         path = write("f", b"abc")
         hashes = Hashes(path / "hashes.json")
-        hashes.published(path, "known")
+        hashes.just_written(path, "known")
         hashes.save()
         assert path.read_bytes() == b"abc"
 
@@ -380,7 +380,7 @@ def test_remove_leaves_what_the_manifest_does_not_list(tmp_path, hashes):
         path.write_text("mine")
     artifact.remove()
     assert sorted(path for path in artifact.path.rglob("*") if path.is_file()) == sorted(own)
-    assert artifact.recipe() is None
+    assert artifact.made_by() is None
 
 
 def test_remove_leaves_a_file_that_has_no_manifest(artifact):

@@ -20,7 +20,7 @@ def commands(condition, root=".", prefix=PLAIN, suite="mini"):
 
 
 def mine(search):
-    return parse(f"title: t\nindex: {{kind: lucene}}\nsearch: {{{search}}}\n", "mine", "mine")
+    return parse(f"title: t\nindex: {{kind: lucene}}\nsearch: {{{search}}}\n", Path("mine.yaml"))
 
 
 def test_bm25():

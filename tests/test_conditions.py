@@ -1,11 +1,16 @@
+from pathlib import Path
+
 import pytest
 
+from r2med_pyserini.artifacts import Hashes
 from r2med_pyserini.conditions import IndexSpec, load, load_all, names, parse
 from r2med_pyserini.errors import BadInput, UsageError
-from r2med_pyserini.evaluation import MEASURES
+from r2med_pyserini.evaluation import kept
 from r2med_pyserini.paths import CONDITIONS
+from r2med_pyserini.plan import digest
 from r2med_pyserini.suites import load_suite
 
+FILE = Path("f.yaml")
 INDEX = "index: {kind: lucene}"
 
 
@@ -14,11 +19,12 @@ def of_search(search: str, index: str = INDEX) -> str:
 
 
 BM25 = of_search("model: bm25")
+OWN_RECORD = "recorded: {own: {with: {}, data: {mine: 0a1b}, scores: {mine: {MRR: 0.5}, undated: {MRR: 0.5}}}}"
 
 
 def faults_of(text: str) -> list[str]:
     with pytest.raises(BadInput) as caught:
-        parse(text, "mine", "f.yaml")
+        parse(text, FILE)
     assert all(fault.startswith("f.yaml") for fault in caught.value.faults)
     return [fault.removeprefix("f.yaml: ") for fault in caught.value.faults]
 
@@ -35,8 +41,15 @@ class TestPackage:
     @pytest.mark.parametrize("name", names())
     def test_recorded_figures_are_of_known_datasets_and_measures(self, name, workspace):
         for suite, record in load(name).recorded.items():
-            assert list(record.scores) == [dataset.slug for dataset in load_suite(suite, workspace).datasets]
-            assert {measure for figures in record.scores.values() for measure in figures} <= set(MEASURES)
+            datasets = load_suite(suite, workspace).datasets
+            assert list(record.scores) == list(record.data) == [dataset.slug for dataset in datasets]
+            assert {tuple(figures) for figures in record.scores.values()} == {kept(load(name).search.hits)}
+
+    @pytest.mark.parametrize("name", names())
+    def test_the_figures_of_mini_were_recorded_for_the_data_that_the_package_holds(self, name, workspace):
+        hashes = Hashes(workspace.hashes)
+        datasets = load_suite("mini", workspace).datasets
+        assert load(name).recorded["mini"].data == {dataset.slug: digest(dataset, hashes) for dataset in datasets}
 
     def test_the_lexical_conditions_are_there(self):
         assert {"bm25", "bm25-official", "bm25-rm3", "bm25-rocchio", "bm25qs", "qld"} <= set(names())
@@ -76,21 +89,21 @@ class TestDefaults:
     )
     def test_what_is_left_out_has_pyserinis_default(self, search, parameters):
         model = search.split(",")[0].removeprefix("model: ")
-        found = parse(of_search(search), "mine", "f.yaml").search.parameters()
+        found = parse(of_search(search), FILE).search.parameters()
         assert found == {"model": model, "hits": 1000, **parameters}
 
     def test_what_is_given_wins(self):
-        search = parse(of_search("model: bm25, k1: 2, b: 1, hits: 50, feedback: rm3, fb_docs: 3"), "m", "f").search
+        search = parse(of_search("model: bm25, k1: 2, b: 1, hits: 50, feedback: rm3, fb_docs: 3"), FILE).search
         assert (search.k1, search.b, search.hits, search.fb_docs, search.fb_terms) == (2.0, 1.0, 50, 3, 10)
 
     def test_equal_numbers_make_equal_recipes(self):
         texts = of_search("model: qld, mu: 1000"), of_search("model: qld, mu: 1000.0")
-        one, other = (parse(text, "m", "f").search.parameters() for text in texts)
+        one, other = (parse(text, FILE).search.parameters() for text in texts)
         assert repr(one) == repr(other)
 
     @pytest.mark.parametrize(("feedback", "vectors"), [("", False), (", feedback: rm3", True)])
     def test_only_feedback_needs_document_vectors(self, feedback, vectors):
-        assert parse(of_search(f"model: bm25{feedback}"), "m", "f").index.docvectors is vectors
+        assert parse(of_search(f"model: bm25{feedback}"), FILE).index.docvectors is vectors
 
 
 class TestFaults:
@@ -167,7 +180,7 @@ class TestFaults:
     @pytest.mark.parametrize("setting", ["k1: 0", "k1: 1000000", "b: 0", "b: 1", "hits: 1", "hits: 1000000"])
     def test_the_ends_of_a_range_are_allowed(self, setting):
         key, _, value = setting.partition(": ")
-        assert getattr(parse(of_search(f"model: bm25, {setting}"), "m", "f").search, key) == int(value)
+        assert getattr(parse(of_search(f"model: bm25, {setting}"), FILE).search, key) == int(value)
 
     @pytest.mark.parametrize(
         ("search", "words"),
@@ -224,23 +237,40 @@ class TestFaults:
         ("record", "words"),
         [
             ("{mini: 3}", "recorded: mini: a mapping is wanted, not 3"),
-            ("{mini: {scores: {}}}", "recorded: mini: key 'with' is missing"),
-            ("{mini: {with: {}, scores: {biology: 0.5}}}", "recorded: mini biology: a mapping"),
-            ("{mini: {with: {}, scores: {biology: {MRR: 1.5}}}}", "mini biology MRR: 1.5 is no number between 0 and 1"),
-            ("{mini: {with: {}, scores: {biology: {MRR: true}}}}", "mini biology MRR: True is no number"),
-            ("{mini: {with: {}, scores: {biology: {MRR: '0.5'}}}}", "mini biology MRR: '0.5' is no number"),
-            ("{mini: {with: {}, scores: {biology: {mrr: 0.5}}}}", "biology: no measure 'mrr'; did you mean 'MRR'?"),
-            ("{mini: {with: {}, scores: {biology: {nDCG@11: 0.5}}}}", "biology: no measure 'nDCG@11'"),
-            ("{mini: {with: {}, scores: {biolgy: {}}}}", "mini: no dataset 'biolgy'; did you mean 'biology'?"),
-            ("{r2med: {with: {}, scores: {Biology: {}}}}", "r2med: no dataset 'Biology'; did you mean 'biology'?"),
+            ("{mini: {data: {}, scores: {}}}", "recorded: mini: key 'with' is missing"),
+            ("{mini: {with: {}, scores: {}}}", "recorded: mini: key 'data' is missing"),
+            ("{mini: {with: {}, data: {}}}", "recorded: mini: key 'scores' is missing"),
+            ("{mini: {with: {}, data: abc, scores: {}}}", "mini: `with`, `data` and `scores` are mappings"),
+            ("{mini: {with: {}, date: {}, scores: {}}}", "mini: unknown key 'date'; did you mean 'data'?"),
+            ("{mini: {with: {}, data: {}, scores: {biology: 0.5}}}", "recorded: mini biology: a mapping"),
+            ("{mini: {with: {}, data: {}, scores: {biology: {MRR: 1.5}}}}", "mini biology MRR: 1.5 is no number between 0 and 1"),
+            ("{mini: {with: {}, data: {}, scores: {biology: {MRR: true}}}}", "mini biology MRR: True is no number"),
+            ("{mini: {with: {}, data: {}, scores: {biology: {MRR: '0.5'}}}}", "mini biology MRR: '0.5' is no number"),
+            ("{mini: {with: {}, data: {}, scores: {biology: {mrr: 0.5}}}}", "biology: no measure 'mrr'; did you mean 'MRR'?"),
+            ("{mini: {with: {}, data: {}, scores: {biology: {nDCG@11: 0.5}}}}", "biology: no measure 'nDCG@11'"),
+            ("{mini: {with: {}, data: {}, scores: {biolgy: {}}}}", "mini: no dataset 'biolgy'; did you mean 'biology'?"),
+            ("{r2med: {with: {}, data: {}, scores: {Biology: {}}}}", "r2med: no dataset 'Biology'; did you mean 'biology'?"),
         ],
     )
     def test_recorded_figures_are_checked(self, record, words):
         assert words in faults_of(f"{BM25}recorded: {record}")[0]
 
     def test_figures_of_a_suite_of_ones_own_may_be_of_any_dataset(self):
-        condition = parse(f"{BM25}recorded: {{own: {{with: {{}}, scores: {{mine: {{MRR: 0.5}}}}}}}}", "m", "f")
-        assert condition.recorded_scores("own", "mine") == {"MRR": 0.5}
+        condition = parse(f"{BM25}{OWN_RECORD}", FILE)
+        assert condition.recorded_scores("own", "mine", "0a1b") == {"MRR": 0.5}
+
+    @pytest.mark.parametrize(
+        ("suite", "dataset", "data"),
+        [
+            ("own", "mine", "0a1c"),
+            ("own", "mine", None),
+            ("own", "other", "0a1b"),
+            ("own", "undated", "0a1b"),
+            ("mini", "mine", "0a1b"),
+        ],
+    )
+    def test_recorded_figures_count_for_the_same_data_only(self, suite, dataset, data):
+        assert parse(f"{BM25}{OWN_RECORD}", FILE).recorded_scores(suite, dataset, data) == {}
 
     @pytest.mark.parametrize(
         ("text", "place", "key"),
@@ -270,11 +300,8 @@ class TestFaults:
             ("title: a: b\n", "1:9"),
             ("title: 'mine\n", "2:1"),
             ("title: mine\nsearch: {model: !!python/object:os.system x}\n", "2:17"),
-            pytest.param(
-                "title: mine\n? [a]\n: b\n",
-                "2:3",
-                marks=pytest.mark.xfail(strict=True, reason="TypeError: a list among the keys is looked up in a set"),
-            ),
+            ("title: mine\n? [a]\n: b\n", "2:3"),
+            ("title: mine\n? {a: b}\n: c\n", "2:3"),
         ],
     )
     def test_bad_yaml_is_named_by_line_and_column(self, text, place):
@@ -297,9 +324,10 @@ class TestLoad:
             load(name)
 
     @pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "my-bm25_k1.2+b.yaml"])
-    def test_a_file_of_ones_own_is_named_by_its_stem(self, write, name):
+    def test_a_file_of_ones_own_is_named_by_its_stem(self, write, tmp_path, name):
         condition = load(str(write(name, BM25)))
         assert (condition.name, condition.title) == (name.rpartition(".")[0], "mine")
+        assert condition.file == tmp_path / name
 
     def test_a_file_of_ones_own_may_be_named_relatively(self, write, monkeypatch):
         monkeypatch.chdir(write("mine.yaml", BM25).parent)

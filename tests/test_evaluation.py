@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from r2med_pyserini.errors import BadInput, UsageError
-from r2med_pyserini.evaluation import HEADLINE, MEASURES, evaluate, nothing_judged, trec_eval_name
+from r2med_pyserini.evaluation import HEADLINE, MEASURES, evaluate, kept, nothing_judged, trec_eval_name
 
 
 def single(value: float) -> float:
@@ -186,12 +186,35 @@ class TestMeasures:
     def test_the_headline_is_among_the_measures(self):
         assert HEADLINE == MEASURES[0] == "nDCG@10"
 
+    @pytest.mark.parametrize(
+        ("hits", "measures"),
+        [
+            (1_000_000, MEASURES),
+            (1000, MEASURES),
+            (999, tuple(measure for measure in MEASURES if measure != "R@1000")),
+            (100, ("nDCG@10", "nDCG@100", "R@10", "R@100", "MAP@100", "MRR", "P@10")),
+            (99, ("nDCG@10", "R@10", "MRR", "P@10")),
+            (10, ("nDCG@10", "R@10", "MRR", "P@10")),
+            (9, ("MRR",)),
+            (1, ("MRR",)),
+        ],
+    )
+    def test_a_run_tells_no_measure_that_looks_deeper_than_it_does(self, hits, measures):
+        assert kept(hits) == measures
+
 
 class TestMismatch:
-    @pytest.mark.parametrize("run", [{}, {"x1": {"d1": 1.0}}, {"q1": {}}, {"Q1": {"d1": 1.0}}])
+    @pytest.mark.parametrize("run", [{"x1": {"d1": 1.0}}, {"Q1": {"d1": 1.0}}, {"x1": {"d1": 1.0}, "q1": {}}])
     def test_no_query_in_common_is_refused(self, run):
         with pytest.raises(BadInput, match="share no query"):
             evaluate({"q1": {"d1": 1}}, run)
+
+    @pytest.mark.parametrize("run", [{}, {"q1": {}}, {"x1": {}}])
+    def test_a_run_without_any_hit_scores_0(self, run):
+        scores = evaluate({"q1": {"d1": 1}, "q2": {"d1": 0}}, run)
+        assert (scores.judged, scores.evaluated) == (2, 0)
+        assert scores.mean == dict.fromkeys(MEASURES, 0.0)
+        assert scores.queries == {"q1": scores.mean, "q2": scores.mean}
 
     def test_the_message_shows_a_query_of_each(self):
         with pytest.raises(BadInput, match="the run has 'x1', the qrels 'q1'"):

@@ -18,8 +18,8 @@ ORDER = (
     "recording", "verdicts",
     "stages", "outcome",
     "plan", "commands",
-    "report.__init__", "report.evaluation", "report.progress", "report.published", "report.table",
-    "data", "work", "doctor", "cleaning", "passthrough",
+    "report.__init__", "report.grid", "report.evaluation", "report.progress", "report.published", "report.table",
+    "datasets", "experiments", "doctor", "cleaning", "passthrough",
     "cli", "__main__",
 )  # fmt: skip
 HEAVY = {"torch", "transformers", "pyserini", "jnius", "jnius_config", "faiss", "pandas"}

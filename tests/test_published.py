@@ -1,4 +1,5 @@
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -64,4 +65,4 @@ def test_the_authors_bm25_is_held_against_theirs():
 def test_a_counterpart_that_nobody_published_is_a_fault():
     text = "title: x\nindex: {kind: lucene}\nsearch: {model: bm25}\npublished: {source: r2med, retriever: bgee}\n"
     with pytest.raises(BadInput, match="did you mean 'r2med: bge'"):
-        conditions.parse(text, "x", "x.yaml")
+        conditions.parse(text, Path("x.yaml"))

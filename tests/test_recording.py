@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from r2med_pyserini import conditions, recording
@@ -6,34 +8,67 @@ from r2med_pyserini.errors import BadInput
 from r2med_pyserini.evaluation import Scores
 
 TEXT = "title: x  # a comment that stays\nindex: {kind: lucene}\nsearch: {model: bm25}\n"
-RECORDED = {"mini": Recorded({"anserini": "2.2"}, {"biology": {"nDCG@10": 0.1234, "MRR": 1.0}})}
+WITH, DATA = {"anserini": "2.2"}, {"biology": "0a1b2c3d4e5f"}
+RECORDED = {"mini": Recorded(WITH, DATA, {"biology": {"nDCG@10": 0.1234, "MRR": 1.0}})}
+
+
+def rewritten(text: str, recorded: dict[str, Recorded] = RECORDED) -> str:
+    return recording.rewrite(text, "x.yaml", recorded)
 
 
 def test_what_is_written_is_read_back():
-    text = recording.rewrite(TEXT, "x.yaml", RECORDED)
+    text = rewritten(TEXT)
     assert text.startswith(TEXT)
-    assert conditions.parse(text, "x", "x.yaml").recorded == RECORDED
+    assert conditions.parse(text, Path("x.yaml")).recorded == RECORDED
+
+
+def test_the_block_has_a_line_a_dataset():
+    assert recording.block(RECORDED).splitlines() == [
+        "recorded:",
+        "  mini:",
+        "    with: {anserini: '2.2'}",
+        "    data: {biology: 0a1b2c3d4e5f}",
+        "    scores:",
+        "      biology: {nDCG@10: 0.1234, MRR: 1.0}",
+    ]
+
+
+@pytest.mark.parametrize("digest", ["123456789012", "012345670123", "12345678901e", "1234567890e1", "000000000000"])
+def test_a_digest_that_looks_like_a_number_stays_text(digest):
+    recorded = {"own": Recorded(WITH, {"d": digest}, {"d": {"MRR": 0.5}})}
+    assert conditions.parse(rewritten(TEXT, recorded), Path("x.yaml")).recorded_scores("own", "d", digest)
+
+
+@pytest.mark.parametrize("slug", ["1e3", "007", "yes", "null", "a-b_c"])
+def test_a_dataset_that_yaml_takes_for_something_else_keeps_its_name(slug):
+    recorded = {slug: Recorded(WITH, {slug: "0a1b"}, {slug: {"MRR": 0.5}})}
+    assert conditions.parse(rewritten(TEXT, recorded), Path("x.yaml")).recorded == recorded
 
 
 def test_a_second_record_replaces_the_first():
-    first = recording.rewrite(
-        TEXT, "x.yaml", {"mini": Recorded({}, {"biology": {"MRR": 0.5}}), "own": RECORDED["mini"]}
-    )
-    assert recording.rewrite(first, "x.yaml", RECORDED) == recording.rewrite(TEXT, "x.yaml", RECORDED)
+    first = rewritten(TEXT, {"mini": Recorded({}, {}, {"biology": {"MRR": 0.5}}), "own": RECORDED["mini"]})
+    assert rewritten(first) == rewritten(TEXT)
 
 
 def test_a_text_without_a_last_line_end():
-    assert recording.rewrite(TEXT.rstrip(), "x.yaml", RECORDED) == recording.rewrite(TEXT, "x.yaml", RECORDED)
+    assert rewritten(TEXT.rstrip()) == rewritten(TEXT)
 
 
 def test_a_key_after_the_block_is_not_lost():
-    text = recording.rewrite(TEXT, "x.yaml", RECORDED) + "published: {source: r2med, retriever: bm25}\n"
     with pytest.raises(BadInput, match="last key"):
-        recording.rewrite(text, "x.yaml", RECORDED)
+        rewritten(rewritten(TEXT) + "published: {source: r2med, retriever: bm25}\n")
 
 
 def test_figures_have_four_decimals():
     assert recording.figures(Scores(1, 1, {"MRR": 0.123456}, {})) == {"MRR": 0.1235}
+
+
+def test_a_file_is_rewritten(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(TEXT)
+    recording.write(path, RECORDED)
+    assert path.read_text() == rewritten(TEXT)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_write_that_fails_leaves_the_file_alone(tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ def test_json_is_complete(evaluated, per_query):
     expected = {"judged": 2, "evaluated": 1, "mean": {"MRR": 0.25}}
     queries = {"queries": {"q1": {"MRR": 0.5}, "q2": {"MRR": 0.0}}} if per_query else {}
     options = ["--per-query"] if per_query else []
-    assert json.loads(evaluated("--measure", "MRR", "--json", *options).stdout) == expected | queries
+    assert json.loads(evaluated("--measure", "MRR", "--format", "json", *options).stdout) == expected | queries
 
 
 def test_a_sound_run_gives_no_warning(evaluated):

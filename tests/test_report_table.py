@@ -1,6 +1,8 @@
 import csv
 import io
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +12,18 @@ from r2med_pyserini.report import table
 from r2med_pyserini.suites import Dataset, Suite
 
 TEXT = "title: t\nindex: {kind: lucene}\nsearch: {model: bm25}\n"
+DATA = "0a1b2c"  # the digest of every dataset's raw files
+
+
+def recording(name, figures):
+    """A condition with figures recorded by dataset and measure."""
+    known = json.dumps({"s": {"with": {}, "data": dict.fromkeys(figures, DATA), "scores": figures}})
+    return parse(f"{TEXT}recorded: {known}\n", Path(f"{name}.yaml"))
 
 
 def condition(name="bm25", **recorded):
     """A condition with recorded figures of nDCG@10 by dataset."""
-    figures = {dataset: {"nDCG@10": figure} for dataset, figure in recorded.items()}
-    known = json.dumps({"s": {"with": {}, "scores": figures}})
-    return parse(f"{TEXT}recorded: {known}\n", name, name)
+    return recording(name, {dataset: {"nDCG@10": figure} for dataset, figure in recorded.items()})
 
 
 def scores(ndcg, mrr=0.5, judged=4, evaluated=4):
@@ -35,7 +42,7 @@ def rows(suite):
 
     def make(cells):
         return table.rows(
-            table.entry(of, suite, dataset, found)
+            table.entry(of, suite, dataset, found, DATA)
             for of, several in cells
             for dataset, found in zip(suite.datasets, several, strict=False)
         )
@@ -58,23 +65,28 @@ class TestVerdicts:
         [(0.25, "OK"), (0.25004, "OK"), (0.2502, "OKish"), (0.26, "FAIL"), (0.24, "FAIL")],
     )
     def test_an_entry_is_held_against_what_is_recorded(self, suite, measured, verdict):
-        entry = table.entry(condition(alpha=0.25), suite, suite.datasets[0], scores(measured))
+        entry = table.entry(condition(alpha=0.25), suite, suite.datasets[0], scores(measured), DATA)
         assert entry.verdict == verdict
 
     def test_without_recorded_figures_an_entry_is_new(self, suite):
-        assert table.entry(condition(alpha=0.25), suite, suite.datasets[1], scores(0.25)).verdict == "NEW"
+        assert table.entry(condition(alpha=0.25), suite, suite.datasets[1], scores(0.25), DATA).verdict == "NEW"
 
     def test_figures_of_another_suite_do_not_count(self, suite):
         other = Suite("t", "t", suite.datasets, "t")
-        assert table.entry(condition(alpha=0.25), other, suite.datasets[0], scores(0.9)).verdict == "NEW"
+        assert table.entry(condition(alpha=0.25), other, suite.datasets[0], scores(0.9), DATA).verdict == "NEW"
 
     def test_the_worst_measure_counts(self, suite):
-        figures = {"s": {"with": {}, "scores": {"alpha": {"nDCG@10": 0.25, "MRR": 0.9}}}}
-        of = parse(f"{TEXT}recorded: {json.dumps(figures)}\n", "bm25", "bm25")
-        assert table.entry(of, suite, suite.datasets[0], scores(0.25, mrr=0.5)).verdict == "FAIL"
+        of = recording("bm25", {"alpha": {"nDCG@10": 0.25, "MRR": 0.9}})
+        assert table.entry(of, suite, suite.datasets[0], scores(0.25, mrr=0.5), DATA).verdict == "FAIL"
+
+    @pytest.mark.parametrize("data", ["0a1b2d", None])
+    @pytest.mark.parametrize("measured", [0.25, 0.9])
+    def test_figures_recorded_for_other_data_do_not_count(self, suite, data, measured):
+        found = table.entry(condition(alpha=0.25), suite, suite.datasets[0], scores(measured), data)
+        assert (found.verdict, found.recorded) == ("NEW", ())
 
     def test_no_scores_are_missing(self, suite):
-        assert table.entry(condition(alpha=0.25), suite, suite.datasets[0], None).verdict == "MISSING"
+        assert table.entry(condition(alpha=0.25), suite, suite.datasets[0], None, DATA).verdict == "MISSING"
 
     @pytest.mark.parametrize(
         ("found", "verdict"),
@@ -109,7 +121,7 @@ class TestMean:
 class TestRows:
     def test_conditions_keep_the_order_of_their_first_entry(self, suite):
         a, b = condition("a"), condition("b")
-        entries = [table.entry(of, suite, dataset, None) for dataset in suite.datasets for of in (b, a)]
+        entries = [table.entry(of, suite, dataset, None, DATA) for dataset in suite.datasets for of in (b, a)]
         found = table.rows(entries)
         assert [row.condition.name for row in found] == ["b", "a"]
         assert [[entry.dataset.slug for entry in row.entries] for row in found] == [["alpha", "beta"]] * 2
@@ -130,6 +142,23 @@ class TestForms:
         assert cells_of(table.render(found, suite, "nDCG@10", "text"))[2] == [
             "bm25", "0.2600!", "0.5002~", "0.3801", "FAIL",
         ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("measure", "figure", "said"), [("nDCG@10", "0.2500", ""), ("MRR", "0.5000!", "; ! marks FAIL")]
+    )
+    def test_marks_stand_at_the_figure_of_the_measure_that_is_off(self, suite, measure, figure, said):
+        of = recording("bm25", {"alpha": {"nDCG@10": 0.25, "MRR": 0.9}})
+        entries = [table.entry(of, suite, suite.datasets[0], scores(0.25, mrr=0.5), DATA)]
+        line = cells_of(table.render(table.rows(entries), suite, measure, "text"))[2]
+        assert line == ["bm25", figure, "FAIL"]
+        assert table.legend(entries, measure) == said
+
+    def test_a_measure_that_a_run_does_not_tell_is_a_dash(self, suite, rows):
+        shallow = Scores(4, 4, {"nDCG@10": 0.25}, {})
+        found = rows([(condition("a"), (shallow, shallow)), (condition("b"), (scores(0.25), scores(0.5)))])
+        lines = cells_of(table.render(found, suite, "MRR", "text"))
+        assert lines[2:] == [["a", "-", "-", "NEW"], ["b", "0.5000", "0.5000", "0.5000", "NEW"]]
+        assert table.render(found, suite, "MRR", "csv").splitlines()[1] == "a,,,,NEW"
 
     @pytest.mark.parametrize("form", ["markdown", "csv"])
     def test_other_forms_have_no_marks(self, rows, suite, form):
@@ -181,10 +210,33 @@ class TestForms:
         assert "MISSING" in table.render(rows([(condition(), (None, None))]), suite, "nDCG@10", form)
 
 
+class TestReport:
+    @pytest.mark.parametrize("form", ["text", "markdown"])
+    def test_people_are_told_more_than_the_table(self, complete, suite, form):
+        heading, shown, counts = table.report(complete, suite, "nDCG@10", form).split("\n\n")
+        assert heading == "nDCG@10 of suite s"
+        assert shown == table.render(complete, suite, "nDCG@10", form)
+        assert counts == "8 of 8 judged queries evaluated"
+
+    @pytest.mark.parametrize("form", ["csv", "json"])
+    def test_programs_are_not(self, complete, suite, form):
+        assert table.report(complete, suite, "nDCG@10", form) == table.render(complete, suite, "nDCG@10", form)
+
+    def test_marks_are_explained(self, rows, suite):
+        found = rows([(condition(alpha=0.25, beta=0.5), (scores(0.26), scores(0.5002)))])
+        told = table.report(found, suite, "nDCG@10", "text").split("\n\n")[2]
+        assert told == "8 of 8 judged queries evaluated; ! marks FAIL; ~ marks OKish"
+
+    @pytest.mark.parametrize("sample", [False, True])
+    def test_a_sample_is_not_taken_for_the_benchmark(self, complete, suite, sample):
+        text = table.report(complete, replace(suite, sample=sample), "nDCG@10", "text")
+        assert ("NOT R2MED's scores" in text) is sample
+
+
 class TestEvaluated:
     def entries(self, suite, cells):
         return [
-            table.entry(condition(name), suite, dataset, found)
+            table.entry(condition(name), suite, dataset, found, DATA)
             for name, several in cells.items()
             for dataset, found in zip(suite.datasets, several, strict=True)
         ]

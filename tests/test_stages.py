@@ -6,7 +6,7 @@ import pytest
 from r2med_pyserini import stages as module
 from r2med_pyserini.artifacts import Artifact, Hashes
 from r2med_pyserini.errors import R2medError
-from r2med_pyserini.stages import DONE, NOT_NEEDED, TO_DO, Stage, execute, preview
+from r2med_pyserini.stages import DONE, NOT_NEEDED, TO_DO, Result, Stage, execute, preview
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ class TestOrder:
         c = stage("c", a, b)
         d, e = stage("d", c), stage("e", c)
         f = stage("f", d, e)
-        assert execute([f, e, d, c, b, a], threads, hashes) == {}
+        assert execute([f, e, d, c, b, a], threads, hashes).failed == {}
         assert sorted(log) == ["a", "b", "c", "d", "e", "f"]
         for before, after in ("ac", "bc", "cd", "ce", "df", "ef"):
             assert log.index(before) < log.index(after)
@@ -69,7 +69,7 @@ class TestOrder:
         plan = [a, stage("b", a)]
         execute(plan, 2, hashes)
         log.clear()
-        assert execute(plan, 2, hashes) == {}
+        assert execute(plan, 2, hashes).failed == {}
         assert log == []
 
     def test_a_changed_output_is_passed_on_only_as_far_as_bytes_change(self, stage, hashes, log):
@@ -81,7 +81,51 @@ class TestOrder:
         assert log == ["a", "b"]
 
     def test_nothing_to_do_is_done_at_once(self, hashes):
-        assert execute([], 2, hashes) == {}
+        assert execute([], 2, hashes) == Result(frozenset(), {})
+
+
+class TestResult:
+    """What `execute` says is done is up to date, whether it was built or found."""
+
+    @pytest.mark.parametrize("threads", [1, 4])
+    def test_what_was_built_and_what_was_found_is_done(self, stage, hashes, threads):
+        a = stage("a")
+        plan = [a, stage("b", a)]
+        execute([a], threads, hashes)
+        assert execute(plan, threads, hashes) == Result(frozenset(plan), {})
+
+    def test_neither_a_failed_stage_nor_what_needs_it_is_done(self, stage, hashes):
+        error = R2medError("broken")
+        a, other = stage("a", work=raising(error)), stage("other")
+        assert execute([a, stage("b", a), other], 1, hashes) == Result(frozenset([other]), {a: error})
+
+    def test_what_needs_a_failed_stage_is_not_done_though_it_is_there(self, stage, hashes):
+        """The scores of an old run are not those of a run that could not be made."""
+        a = stage("a")
+        execute([a, stage("b", a)], 1, hashes)
+        newer = stage("a", version=2, work=raising(R2medError("broken")))
+        assert execute([newer, stage("b", newer)], 1, hashes).done == frozenset()
+
+    def test_a_stage_whose_tool_failed_is_not_done(self, stage, hashes):
+        tool = stage("tool", on_demand=True, work=raising(R2medError("broken")))
+        b = stage("b", tools=(tool,))
+        result = execute([tool, b, stage("c", b)], 1, hashes)
+        assert (result.done, list(result.failed)) == (frozenset(), [tool])
+
+    def test_a_tool_that_nobody_needed_is_not_done(self, stage, hashes):
+        tool = stage("tool", on_demand=True)
+        b = stage("b", tools=(tool,))
+        assert execute([tool, b], 1, hashes).done == {tool, b}
+        tool.artifact.remove()
+        assert execute([tool, b], 1, hashes).done == {b}
+
+    def test_leftovers_beside_a_current_stage_are_removed(self, stage, hashes):
+        a = stage("a")
+        execute([a], 1, hashes)
+        left = a.artifact.path.with_name(".tmp.new.a")
+        left.write_text("half")
+        assert execute([a], 1, hashes).done == {a}
+        assert not left.exists()
 
 
 class TestFailures:
@@ -89,25 +133,25 @@ class TestFailures:
     def test_a_failure_stops_only_what_needs_it(self, stage, hashes, log, threads):
         a, x = stage("a", work=raising(R2medError("broken"))), stage("x")
         b, y = stage("b", a), stage("y", x)
-        failed = execute([a, b, stage("c", b, y), x, y, stage("z", y)], threads, hashes)
+        failed = execute([a, b, stage("c", b, y), x, y, stage("z", y)], threads, hashes).failed
         assert {str(stage): str(error) for stage, error in failed.items()} == {"make a": "broken"}
         assert sorted(log) == ["x", "y", "z"]
 
     def test_several_failures_are_all_reported(self, stage, hashes):
         plan = [stage(name, work=raising(R2medError(name))) for name in "abc"]
-        assert execute(plan, 2, hashes).keys() == set(plan)
+        assert execute(plan, 2, hashes).failed.keys() == set(plan)
 
     def test_a_missing_input_becomes_an_error_that_names_it(self, stage, hashes, log, tmp_path):
         lost = Stage("make", "lost", Artifact(tmp_path / "lost", folder=False),
                      lambda: {"raw": hashes.of(tmp_path / "raw.jsonl")}, lambda path: None)  # fmt: skip
-        failed = execute([lost, stage("a")], 1, hashes)
+        failed = execute([lost, stage("a")], 1, hashes).failed
         assert log == ["a"]
         assert type(failed[lost]) is R2medError
         assert str(failed[lost]) == f"make lost: {tmp_path / 'raw.jsonl'}: No such file or directory"
 
     def test_a_full_disk_becomes_an_error(self, stage, hashes):
         full = stage("a", work=raising(OSError(28, "No space left on device")))
-        assert "No space left on device" in str(execute([full], 1, hashes)[full])
+        assert "No space left on device" in str(execute([full], 1, hashes).failed[full])
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
     def test_anything_else_passes_through(self, stage, hashes, log, error):
@@ -146,13 +190,13 @@ class TestThreads:
             if progress.stage is None and len(running) == threads:
                 gate.set()  # a tick has passed, and all threads are busy
 
-        assert execute([stage(f"s{number}", work=work) for number in range(7)], threads, hashes, observe) == {}
+        assert execute([stage(f"s{number}", work=work) for number in range(7)], threads, hashes, observe).failed == {}
         assert max(at_once) == threads
 
     def test_independent_stages_run_side_by_side(self, stage, hashes):
         meeting = Barrier(3)
         plan = [stage(name, work=lambda: meeting.wait(10)) for name in "abc"]
-        assert execute(plan, 3, hashes) == {}
+        assert execute(plan, 3, hashes).failed == {}
 
 
 class TestProgress:
@@ -196,7 +240,7 @@ class TestTools:
 
     @pytest.mark.parametrize("threads", [1, 4])
     def test_the_tool_of_a_stale_stage_is_built_before_it(self, plan, hashes, log, threads):
-        assert execute(plan(), threads, hashes) == {}
+        assert execute(plan(), threads, hashes).failed == {}
         assert log == ["a", "tool", "b"]
 
     def test_the_tool_of_a_current_stage_is_not_built(self, plan, hashes, log):
@@ -204,25 +248,25 @@ class TestTools:
         execute(stages, 1, hashes)
         log.clear()
         stages[1].artifact.remove()
-        assert execute(stages, 1, hashes) == {}
+        assert execute(stages, 1, hashes).failed == {}
         assert log == [] and not stages[1].artifact.path.exists()
 
     def test_a_current_tool_of_a_stale_stage_is_kept(self, plan, hashes, log):
         execute(plan(), 1, hashes)
         log.clear()
-        assert execute(plan(b_version=2), 1, hashes) == {}
+        assert execute(plan(b_version=2), 1, hashes).failed == {}
         assert log == ["b"]
 
     def test_a_stale_tool_of_a_stale_stage_is_built(self, plan, hashes, log):
         execute(plan(), 1, hashes)
         log.clear()
-        assert execute(plan(b_version=2, tool_version=2), 1, hashes) == {}
+        assert execute(plan(b_version=2, tool_version=2), 1, hashes).failed == {}
         assert log == ["tool", "b"]
 
     def test_a_tool_made_otherwise_does_not_make_its_stage_stale(self, plan, hashes, log):
         execute(plan(), 1, hashes)
         log.clear()
-        assert execute(plan(tool_version=2), 1, hashes) == {}
+        assert execute(plan(tool_version=2), 1, hashes).failed == {}
         assert log == []
 
     def test_a_stage_made_on_demand_that_nobody_uses_is_not_built(self, stage, hashes, log):
@@ -242,18 +286,18 @@ class TestTools:
     def test_a_tool_of_several_stages_is_built_once(self, stage, hashes, log, threads):
         tool = stage("tool", on_demand=True)
         users = [stage(name, tools=(tool,)) for name in "abc"]
-        assert execute([tool, *users], threads, hashes) == {}
+        assert execute([tool, *users], threads, hashes).failed == {}
         assert log[0] == "tool" and sorted(log[1:]) == ["a", "b", "c"]
 
     def test_tools_may_be_listed_after_the_stage_that_uses_them(self, plan, hashes, log):
-        assert execute(plan()[::-1], 1, hashes) == {}
+        assert execute(plan()[::-1], 1, hashes).failed == {}
         assert log == ["a", "tool", "b"]
 
     @pytest.mark.parametrize("threads", [1, 4])
     def test_a_failed_tool_keeps_its_stage_from_running(self, plan, stage, hashes, log, threads):
         stages = plan(work=raising(R2medError("broken")))
         other = stage("other")
-        failed = execute([*stages, stage("c", stages[2]), other], threads, hashes)
+        failed = execute([*stages, stage("c", stages[2]), other], threads, hashes).failed
         assert {str(stage): str(error) for stage, error in failed.items()} == {"make tool": "broken"}
         assert sorted(log) == ["a", "other"]
 
@@ -265,18 +309,18 @@ class TestTools:
             raise R2medError("broken")
 
         tool = stage("tool", on_demand=True, work=work)
-        assert list(execute([tool, *(stage(name, tools=(tool,)) for name in "abc")], 1, hashes)) == [tool]
+        assert list(execute([tool, *(stage(name, tools=(tool,)) for name in "abc")], 1, hashes).failed) == [tool]
         assert tries == [1]
 
     def test_a_tool_that_cannot_be_built_is_not_missed_by_a_current_stage(self, plan, hashes, log):
         execute(plan(), 1, hashes)
-        assert execute(plan(tool_version=2, work=raising(R2medError("broken"))), 1, hashes) == {}
+        assert execute(plan(tool_version=2, work=raising(R2medError("broken"))), 1, hashes).failed == {}
 
     def test_a_stage_that_waits_for_its_tool_takes_no_thread(self, stage, hashes):
         meeting = Barrier(2)
         tool = stage("tool", on_demand=True, work=lambda: meeting.wait(10))
         plan = [stage("b", tools=(tool,)), tool, stage("other", work=lambda: meeting.wait(10))]
-        assert execute(plan, 2, hashes) == {}
+        assert execute(plan, 2, hashes).failed == {}
 
     def test_only_what_is_demanded_counts(self, plan, hashes):
         heard = []

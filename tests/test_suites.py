@@ -203,4 +203,4 @@ class TestRequireData:
         folder = make_dataset()
         (folder / name).unlink()
         (folder / name).mkdir()
-        assert Dataset("d", "d", "d", folder).missing() == [folder / name]
+        assert Dataset("d", "d", "d", folder).missing() == [name]

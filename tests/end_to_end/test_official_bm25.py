@@ -169,5 +169,5 @@ def test_queries_without_a_known_word_have_no_hits(made):
 )
 def test_known_scores_on_med(med, med_runs, condition, measure, known):
     run = med_runs.run("med", "med", condition)
-    done = r2med_in(med_runs, "eval", run, "--qrels", med / "qrels.jsonl", "--measure", measure, "--json")
+    done = r2med_in(med_runs, "eval", run, "--qrels", med / "qrels.jsonl", "--measure", measure, "--format", "json")
     assert round(json.loads(done.out)["mean"][measure], 5) == known
