@@ -2,6 +2,7 @@
 # `make help` shows what there is.
 
 SUITE ?= r2med
+export SUITE
 VENV ?= .venv
 R2MED := $(VENV)/bin/r2med
 INSTALLED := $(VENV)/.installed
@@ -16,7 +17,7 @@ BENCHED := $(VENV)/.installed-bench
 help:
 	@echo "R2MED with Pyserini. The main targets:"
 	@echo
-	@sed -n 's/^## \([^:]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-32s %s\n", $$1, $$2}'
+	@sed -n 's/^## \([^:]*\): /  make \1|/p' '$(lastword $(MAKEFILE_LIST))' | awk -F'|' '{printf "%-32s %s\n", $$1, $$2}'
 	@echo
 	@echo "Variables: SUITE=r2med|mini|FOLDER (default r2med), PYTHON=a Python 3.12 or newer, ARGS=more options of r2med"
 
@@ -28,7 +29,7 @@ demo: $(INSTALLED)
 ## CONDITION-DATASET: run it on one dataset, for example `make bm25-biology SUITE=mini`
 .DEFAULT:
 	@$(MAKE) -s --no-print-directory $(INSTALLED)
-	@$(R2MED) target $@ --suite "$(SUITE)" $(ARGS)
+	@$(R2MED) target $@ --suite "$$SUITE" $(ARGS)
 
 ## data: fetch R2MED from the Hugging Face Hub and verify it
 data: $(INSTALLED)
@@ -40,7 +41,7 @@ list: $(INSTALLED)
 
 ## report: show the scores of the runs made so far
 report: $(INSTALLED)
-	@$(R2MED) report --suite "$(SUITE)" $(ARGS)
+	@$(R2MED) report --suite "$$SUITE" $(ARGS)
 
 ## doctor: check Java, memory, disk, data
 doctor: $(INSTALLED)
@@ -79,4 +80,4 @@ clean:
 
 ## distclean: clean, and remove .venv
 distclean: clean
-	@rm -rf $(VENV)
+	@rm -rf '$(VENV)'

@@ -5,7 +5,7 @@ hashes of inputs, parameters, versions. It counts as done only if its manifest h
 the files still have the hashes that the manifest records; that something exists proves nothing.
 An artifact is built under a temporary name beside its place, then renamed; a lock keeps two processes
 from building the same one at once. A process killed at any point leaves either the old artifact, none,
-or a temporary that the next build removes.
+or a temporary that the next build removes. What others put at or into its place is never replaced.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Hashes:
         self._known: dict[str, list] = {}
         self._dirty = False
         self._written: list[tuple[Path, list[int], str]] = []
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             known = json.loads(path.read_text(encoding="utf-8"))
             self._known = known if isinstance(known, dict) else {}
 
@@ -122,7 +122,11 @@ class Artifact:
             return [self.path]
         if self.members:
             return self.members(self.path)
-        return sorted(path for path in self.path.rglob("*") if path.is_file() and path != self._manifest)
+        return sorted(
+            path
+            for path in self.path.rglob("*")
+            if not path.is_dir() and path != self._manifest and not path.name.startswith(".")  # such as .DS_Store
+        )
 
     def made_by(self) -> dict | None:
         """The recipe that the artifact says it was made by; None if it has no readable manifest."""
@@ -137,10 +141,14 @@ class Artifact:
     def _read(self) -> dict | None:
         try:
             manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         whole = isinstance(manifest, dict) and isinstance(manifest.get("recipe"), dict)
-        return manifest if whole and isinstance(manifest.get("files"), dict) else None
+        files = manifest.get("files") if whole else None
+        if not isinstance(files, dict) or not files:
+            return None
+        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name in files)
+        return manifest if inside else None
 
     def is_current(self, recipe: dict, hashes: Hashes, serves: Rule = same) -> bool:
         """Whether it is whole and was made by `recipe`, or by a recipe that `serves` it."""
@@ -155,11 +163,19 @@ class Artifact:
         except OSError:
             return False
 
-    def make(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes, serves: Rule = same) -> bool:
+    def make(
+        self,
+        recipe: dict,
+        build: Callable[[Path], None],
+        hashes: Hashes,
+        serves: Rule = same,
+        still_true: Callable[[], bool] = lambda: True,
+    ) -> bool:
         """Make sure that it exists as `recipe` says; return whether it had to be built.
 
-        `build` is called with a temporary path: a folder that exists, or a file that it is to create.
-        If it raises, nothing of its work stays. Raises R2medError if the disk refuses.
+        `build` is called with a temporary path: a folder that exists, or a file that it is to create. If it raises,
+        or if the recipe is not `still_true` after it, nothing of its work stays. Raises R2medError then, if the disk
+        refuses, and if something that r2med did not make stands in the way.
         """
         if self.is_current(recipe, hashes, serves):
             return False
@@ -168,7 +184,8 @@ class Artifact:
                 self._sweep()
                 if self.is_current(recipe, hashes, serves):  # another process was faster, or was killed after its work
                     return False
-                self._build(recipe, build, hashes)
+                self._check_place()
+                self._build(recipe, build, hashes, still_true)
         except OSError as error:
             raise R2medError(f"cannot make {self.path}: {error.strerror or error}") from error
         return True
@@ -220,12 +237,28 @@ class Artifact:
     def _temporary(self, word: str) -> Path:
         return _temporary(self.path, word)
 
-    def _build(self, recipe: dict, build: Callable[[Path], None], hashes: Hashes) -> None:
+    def _check_place(self) -> None:
+        """Raise R2medError if a user's own file would be lost."""
+        if not os.path.lexists(self.path) or (self.folder and self.members):  # who has `members` keeps the others
+            return
+        if not os.path.lexists(self._manifest):
+            raise R2medError(f"{self.path} is there, but r2med did not make it: move it out of the way")
+        if self.folder:
+            listed = self.files() or {path.relative_to(self.path).as_posix(): "" for path in self._contents()}
+            foreign = [path for path in self._contents() if path.relative_to(self.path).as_posix() not in listed]
+            if foreign:
+                raise R2medError(f"{foreign[0]} is not r2med's, and would be lost: move it out of {self.path}")
+
+    def _build(
+        self, recipe: dict, build: Callable[[Path], None], hashes: Hashes, still_true: Callable[[], bool]
+    ) -> None:
         new = replace(self, path=self._temporary("new"))
         try:
             if self.folder:
                 new.path.mkdir()
             build(new.path)
+            if not still_true():
+                raise R2medError(f"{self.path}: what it is made from changed meanwhile; run the same command again")
             digests = {path: sha256(path) for path in new._contents()}
             names = {path: path.relative_to(new.path).as_posix() if self.folder else self.path.name for path in digests}
             manifest = {"recipe": recipe, "files": {names[path]: digest for path, digest in digests.items()}}
@@ -236,7 +269,7 @@ class Artifact:
             hashes.just_written(self._base / name, digest)
 
     def _publish(self, new: "Artifact", manifest: dict) -> None:
-        """Rename into place; at no moment does a manifest stand beside files that it does not describe."""
+        """Rename into place. At any moment the files are those of the manifest beside them, or their hashes tell."""
         if self.folder:
             write_json(new._manifest, manifest)
             old = self._temporary("old")
@@ -246,9 +279,8 @@ class Artifact:
             _remove(old)
             return
         self._manifest.parent.mkdir(parents=True, exist_ok=True)
-        self._manifest.unlink(missing_ok=True)
+        replace_text(self._manifest, _json(manifest))  # first: so a file without a manifest is never one of ours
         new.path.replace(self.path)
-        replace_text(self._manifest, _json(manifest))
 
 
 @contextmanager
@@ -276,6 +308,15 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def artifact_path(path: Path) -> Path:
+    """The place of the artifact that `path` is a temporary of; any other path unchanged."""
+    for word in _TEMPORARIES:
+        start = f"{TEMPORARY}{word}."
+        if path.name.startswith(start) and path.name != start:
+            return path.with_name(path.name.removeprefix(start))
+    return path
 
 
 def _temporary(path: Path, word: str) -> Path:

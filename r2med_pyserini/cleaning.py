@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from .artifacts import LOCKS, MANIFESTS, TEMPORARY, Artifact
+from .artifacts import LOCKS, MANIFESTS, Artifact, artifact_path
 from .paths import Workspace
 
 
@@ -13,10 +13,7 @@ def made_here(workspace: Workspace) -> list[Artifact]:
     found = {}
     for folder, is_folder in _places(workspace):
         for path in sorted(folder.iterdir()):
-            name = path.name
-            if name.startswith(TEMPORARY):
-                name = name.removeprefix(TEMPORARY).partition(".")[2]
-            artifact = Artifact(path.with_name(name), is_folder)
+            artifact = Artifact(artifact_path(path), is_folder)
             if artifact.made_by() is not None or not artifact.is_tidy():
                 found[artifact.path] = artifact
     return list(found.values())

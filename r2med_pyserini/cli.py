@@ -1,6 +1,7 @@
 """The command line: parse, call, print. Heavy imports happen inside the commands that need them."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,7 +149,7 @@ def import_(source: str, folder: Path, split: str) -> None:
 
     counts = import_dataset(source, folder, split)
     click.echo(f"{folder}: " + ", ".join(f"{count:,} rows in {name}" for name, count in counts.items()))
-    click.echo(f"Try it: r2med run bm25 --suite {folder}")
+    click.echo(f"Try it: r2med run bm25 --suite {shlex.quote(str(folder))}")
 
 
 @cli.command()
@@ -247,7 +248,7 @@ def record(conditions: tuple[str, ...], suite: str, everything: bool, yes: bool)
         new = {experiment.plan.suite.name: condition.recorded[experiment.plan.suite.name]}
         click.echo(f"{condition.file}:\n{recording.block(new)}")
         if yes or click.confirm(f"Record this for {name}?"):
-            recording.write(condition.file, condition.recorded)
+            recording.write(condition)
 
 
 @cli.command()
@@ -307,8 +308,20 @@ def _finish(outcome: "Outcome") -> None:
         sys.exit(1)
 
 
+def _open_closed_streams() -> None:
+    """A caller may have closed some (`2>&-`); what we say goes nowhere then, and our files get no such number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+
+
 def main() -> None:
     """The console script: one clear message and an exit status for everything that a user can mend."""
+    _open_closed_streams()
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()

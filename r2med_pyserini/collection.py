@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from .artifacts import write_json
-from .errors import BadInput, place
+from .errors import BadInput, place, shown
 from .jsonl import Faults, no_key, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Collection
 from .rawfiles import locate, missing
@@ -15,6 +15,7 @@ from .trec import IDENTIFIER, identifier, judged, judgement_rows, write_qrels, w
 
 # Java's String.trim, by which Anserini decides that a document is empty, strips these
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
+MAX_TEXT = 20_000_000
 _KEYS = {"id", "text", "doc_id", "answer", "body_system", "q_id", "p_id", "score"}
 
 
@@ -111,10 +112,13 @@ def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tupl
         name, text = identifier(row["id"]), row["text"]
         _note_numeric(path, number, row, ("id",), health)
         if name is None:
-            faults.add(path, number, f"'id' is {row['id']!r}; {IDENTIFIER} is wanted")
+            faults.add(path, number, f"'id' is {shown(row['id'])}; {IDENTIFIER} is wanted")
             continue
         if text is not None and not isinstance(text, str):
-            faults.add(path, number, f"'text' is {text!r}; a string is wanted")
+            faults.add(path, number, f"'text' is {shown(text)}; a string is wanted")
+            continue
+        if text and len(text) > MAX_TEXT:
+            faults.add(path, number, f"'text' has {len(text):,} characters; Anserini reads at most {MAX_TEXT:,}")
             continue
         text = text or ""
         first, known = seen.setdefault(name, (number, hash(text)))

@@ -6,7 +6,7 @@ They write beside our files (`indexes/pyserini....`, `runs/pyserini....`), so th
 import shlex
 from pathlib import Path
 
-from .conditions import BM25_OFFICIAL, BM25QS, PYSERINI_DEFAULTS, QLD, Condition, SearchSpec
+from .conditions import BM25_OFFICIAL, BM25QS, PYSERINI_DEFAULTS, QLD, Condition, SearchSpec, names
 from .lucene import index_arguments
 from .paths import Collection, Workspace
 from .suites import Dataset, Suite
@@ -26,7 +26,8 @@ def for_cell(condition: Condition, suite: Suite, dataset: Dataset, workspace: Wo
     run = _beside(workspace.run(suite.name, dataset.slug, condition.name))
     reason = _inexpressible(condition.search)
     if reason:
-        ours = ["r2med", "run", condition.name, "--suite", suite.argument, "--dataset", dataset.slug]
+        name = condition.name if condition.name in names() else str(condition.file)
+        ours = ["r2med", "run", name, "--suite", suite.argument, "--dataset", dataset.slug]
         return [f"# {reason}; use: {shlex.join(ours)}"]
     return [
         prefix + shlex.join(["index.lucene", *(f"-{word}" if word.startswith("-") else word
@@ -43,6 +44,8 @@ def _beside(path: Path) -> Path:
 def _inexpressible(search: SearchSpec) -> str | None:
     if search.model == BM25_OFFICIAL:
         return "Pyserini has no command for the authors' BM25"
+    if search.model == BM25QS and not (search.k1 and search.b):
+        return "Pyserini's command line takes a k1 or b of 0 for none given"
     fixed = {key: value for key, value in PYSERINI_DEFAULTS.items() if key not in ("k1", "b")}
     changed = [key for key, value in search.parameters().items() if key in fixed and value != fixed[key]]
     return f"Pyserini's command line cannot set {', '.join(changed)}" if changed else None

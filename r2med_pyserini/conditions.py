@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from . import evaluation, published, suites
-from .errors import BadInput, UsageError
+from . import evaluation, published, suites, trec
+from .errors import BadInput, UsageError, shown
 from .paths import CONDITIONS
 from .published import System
 from .suggest import did_you_mean
@@ -165,7 +165,10 @@ class _Reader:
             kind = "a whole number" if key in _WHOLE else "a number"
             number = isinstance(value, int if key in _WHOLE else (int, float)) and not isinstance(value, bool)
             if not number or not low <= value <= high:
-                self.fault(f"{name}: {key} is {value!r}; {kind}, {low:,} to {high:,}, is wanted")
+                hint = (
+                    " (YAML takes 1e-3 for text: write 1.0e-3)" if isinstance(value, str) and trec.number(value) else ""
+                )
+                self.fault(f"{name}: {key} is {shown(value)}; {kind}, {low:,} to {high:,}, is wanted{hint}")
             else:
                 good[key] = value if key in _WHOLE else float(value)
         return good
@@ -257,8 +260,8 @@ def parse(text: str, file: Path) -> Condition:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
         raise BadInput(f"{where}{line}: not valid YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{where}: not valid YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{where}: not valid YAML: {shown(str(error))}") from error  # PyYAML lets some of these through
     reader = _Reader(where)
     values = reader.mapping(
         value, "condition", {"title", "index", "search", "published", "recorded"}, {"title", "index", "search"}

@@ -41,3 +41,9 @@ def system_error(error: OSError) -> str:
     """What the system says of a file: "runs: Permission denied"."""
     text = error.strerror or str(error)
     return f"{error.filename}: {text}" if error.filename else text
+
+
+def shown(value: object, width: int = 80) -> str:
+    """A value as a message shows it: cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= width else f"{text[:width]}... ({len(text):,} characters)"

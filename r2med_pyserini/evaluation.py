@@ -48,20 +48,22 @@ def trec_eval_name(measure: str) -> str:
     )
 
 
-def evaluate(qrels: Qrels, run: Run, measures: tuple[str, ...] = MEASURES) -> Scores:
+def evaluate(qrels: Qrels, run: Run, measures: tuple[str, ...] = MEASURES, foreign: bool = True) -> Scores:
     """Score `run`; the queries come in the order of `qrels`. A run without any hit scores 0.
 
-    Raises BadInput if a run has hits, but for none of the judged queries (they belong to different datasets), and
-    UsageError for an unknown measure.
+    Raises UsageError for an unknown measure; and BadInput if a `foreign` run has hits, but for none of the judged
+    queries, since it seems to belong to another dataset.
     """
     import pytrec_eval
 
     names = {measure: trec_eval_name(measure) for measure in measures}
     shared = [query for query in qrels if run.get(query)]
-    if run and not shared:
+    if foreign and run and not shared:
         example = f"the run has {next(iter(run), 'none')!r}, the qrels {next(iter(qrels), 'none')!r}"
         raise BadInput(f"run and qrels share no query ({example}): do they belong to the same dataset?")
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(names.values()))
+    # pytrec_eval 0.5 writes beyond its memory at a relevance below -1; to trec_eval all negative ones are alike
+    clamped = {query: {doc: max(grade, -1) for doc, grade in judged.items()} for query, judged in qrels.items()}
+    evaluator = pytrec_eval.RelevanceEvaluator(clamped, set(names.values()))
     found = evaluator.evaluate({query: run[query] for query in shared})
     queries = {
         query: {

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .artifacts import publish_folder
-from .errors import R2medError, UsageError
+from .errors import BadInput, R2medError, UsageError, shown
 from .jsonl import Faults, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE
-from .trec import read_qrels
+from .trec import IDENTIFIER, identifier, read_qrels
 
 IR_DATASETS = "ir_datasets:"
 Rows = Iterable[dict]
@@ -28,14 +28,13 @@ def import_dataset(source: str, folder: Path, split: str = "test") -> dict[str, 
     else:
         documents, queries, judgements = _from_beir(Path(source), split)
     counts = {}
+    judgements = list(judgements)
+    judged = {row["q_id"] for row in judgements}
+    asked = [row for row in queries if row["id"] in judged]
+    if not asked:
+        raise BadInput(f"{source}: none of its queries has a judgement; do queries and qrels belong together?")
     with publish_folder(folder) as new:
-        judgements = list(judgements)
-        judged = {row["q_id"] for row in judgements}
-        for name, rows in (
-            (CORPUS_FILE, documents),
-            (QUERY_FILE, (row for row in queries if row["id"] in judged)),
-            (QRELS_FILE, judgements),
-        ):
+        for name, rows in ((CORPUS_FILE, documents), (QUERY_FILE, asked), (QRELS_FILE, judgements)):
             counts[name] = _write(new / name, rows)
     return counts
 
@@ -61,8 +60,8 @@ def _from_beir(folder: Path, split: str) -> tuple[Rows, Rows, Rows]:
         splits = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv")))
         hint = f"; splits here: {splits} (--split)" if splits else ""
         raise UsageError(f"{folder} is no dataset in BEIR's layout: {', '.join(map(str, lacking))} missing{hint}")
-    documents = ({"id": row["_id"], "text": _joined(row.get("title"), row["text"])} for row in _beir_rows(corpus))
-    topics = ({"id": row["_id"], "text": row["text"] or ""} for row in _beir_rows(queries))
+    documents = ({"id": name, "text": _joined(row.get("title"), row["text"])} for name, row in _beir_rows(corpus))
+    topics = ({"id": name, "text": row["text"] or ""} for name, row in _beir_rows(queries))
     judgements = (
         {"q_id": query, "p_id": document, "score": grade}
         for query, judged in read_qrels(qrels).items()
@@ -71,13 +70,20 @@ def _from_beir(folder: Path, split: str) -> tuple[Rows, Rows, Rows]:
     return documents, topics, judgements
 
 
-def _beir_rows(path: Path) -> Iterator[dict]:
+def _beir_rows(path: Path) -> Iterator[tuple[str, dict]]:
+    """Id and row of every line whose id is one, and whose texts are text or missing."""
     faults = Faults()
     for number, row in objects(path, faults):
-        if {"_id", "text"} <= row.keys():
-            yield row
-        else:
+        name = identifier(row.get("_id"))
+        texts = [row.get("title"), row.get("text")]
+        if not {"_id", "text"} <= row.keys():
             faults.add(path, number, f"keys _id and text are wanted (keys here: {', '.join(row) or 'none'})")
+        elif name is None:
+            faults.add(path, number, f"'_id' is {shown(row['_id'])}; {IDENTIFIER} is wanted")
+        elif not all(text is None or isinstance(text, str) for text in texts):
+            faults.add(path, number, f"'title' or 'text' is no text: {shown(texts)}")
+        else:
+            yield name, row
     faults.check()
 
 

@@ -63,7 +63,8 @@ def _explain(path: Path, number: int, line: bytes, faults: Faults) -> object:
     except UnicodeEncodeError:
         faults.add(path, number, "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
     except json.JSONDecodeError as error:
-        faults.add(place(path, number, error.colno), None, f"not valid JSON: {error.msg}")
+        hint = " (it looks like UTF-16: save the file as UTF-8)" if b"\0" in line else ""
+        faults.add(place(path, number, error.colno), None, f"not valid JSON: {error.msg}{hint}")
     except RecursionError:
         faults.add(path, number, "not valid JSON: nested too deeply")
     except ValueError as error:  # or a number of thousands of digits

@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import R2medError
+
 PACKAGE = Path(__file__).parent
 CONDITIONS = PACKAGE / "conditions"
 MINI = PACKAGE / "mini"
@@ -67,7 +69,12 @@ class Workspace:
     @classmethod
     def default(cls) -> "Workspace":
         """The folder that R2MED_HOME names, or the current one."""
-        return cls(Path(os.environ.get("R2MED_HOME") or "."))
+        root = os.environ.get("R2MED_HOME") or "."
+        try:
+            root.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise R2medError(f"R2MED_HOME is {os.fsencode(root)!r}, which is not UTF-8: rename the folder") from error
+        return cls(Path(root))
 
     @property
     def collections(self) -> Path:
@@ -107,4 +114,4 @@ class Workspace:
     @property
     def hashes(self) -> Path:
         """Cache of file hashes; safe to delete."""
-        return self.root / ".cache" / "hashes.json"
+        return self.root / ".r2med-cache" / "hashes.json"

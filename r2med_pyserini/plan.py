@@ -104,6 +104,10 @@ def prepare(
         raise UsageError(f"the files of suite {found.name} are here already; --from is for suite r2med")
     if source is not None and not source.is_dir():
         raise UsageError(f"--from {source}: no such folder")
+    for dataset in chosen:
+        for outputs in (workspace.collections, workspace.indexes, workspace.runs):
+            if dataset.raw.resolve().is_relative_to(outputs.resolve()):
+                raise UsageError(f"{dataset.raw} lies in {outputs}, where outputs go: move it elsewhere")
     if need_data:
         require_data(found, chosen)
     return make_plan(conditions, found, chosen, Setting(workspace, Hashes(workspace.hashes), threads, source))
@@ -241,7 +245,7 @@ class _Builder:
 
 
 def _evaluate(run: Path, qrels: Path, measures: tuple[str, ...], file: Path) -> None:
-    write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run), measures)))
+    write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run), measures, foreign=False)))
 
 
 def _index_name(spec: IndexSpec) -> str:

@@ -1,6 +1,6 @@
 """The published figures, and which of them a condition is held against.
 
-`published.csv` holds one row a system x dataset x measure, on a scale of 0 to 1. Column `source` names where it is from:
+`published.csv` holds a row a system x dataset x measure, on a scale of 0 to 1. Column `source` says where it is from:
 
 - `r2med`: the result files that the R2MED authors publish with their code (https://github.com/R2MED/R2MED, folder
   `results`): plain retrievers, rerankers and generation-augmented retrieval. Their headline is the unweighted mean of

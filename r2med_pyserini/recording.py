@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import yaml
 
 from .artifacts import replace_text
-from .conditions import Recorded
+from .conditions import Condition, Recorded, parse
 from .errors import BadInput
 from .evaluation import Scores
 
@@ -21,13 +20,18 @@ def block(recorded: Mapping[str, Recorded]) -> str:
     lines = ["recorded:"]
     for suite, record in recorded.items():
         lines += [
-            f"  {suite}:",
+            f"  {_key(suite)}:",
             f"    with: {_flow(record.made_with)}",
             f"    data: {_flow(record.data)}",
             "    scores:",
         ]
-        lines += [f"      {dataset}: {_flow(figures)}" for dataset, figures in record.scores.items()]
+        lines += [f"      {_key(dataset)}: {_flow(figures)}" for dataset, figures in record.scores.items()]
     return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """A name as YAML reads it back: `on`, `yes` and `123` in quotes."""
+    return yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
 
 
 def _flow(mapping: Mapping) -> str:
@@ -51,6 +55,19 @@ def rewrite(text: str, where: str, recorded: Mapping[str, Recorded]) -> str:
     return kept + block(recorded)
 
 
-def write(path: Path, recorded: Mapping[str, Recorded]) -> None:
-    """Rewrite the condition file `path`; either the old or the new text stands there, never a part. Raises OSError."""
-    replace_text(path, rewrite(path.read_text(encoding="utf-8"), str(path), recorded))
+def write(condition: Condition) -> None:
+    """Put a condition's recorded figures into its file; either the old or the new text stands there, never a part.
+
+    Raises BadInput if the file has a form to which the block cannot be added, and OSError.
+    """
+    path = condition.file.resolve()
+    text = rewrite(path.read_text(encoding="utf-8"), str(condition.file), condition.recorded)
+    try:
+        same = parse(text, condition.file) == condition
+    except BadInput:
+        same = False
+    if not same:
+        raise BadInput(f"{condition.file}: cannot be added to; put this at its end:\n{block(condition.recorded)}")
+    mode = path.stat().st_mode
+    replace_text(path, text)
+    path.chmod(mode)

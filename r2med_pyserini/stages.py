@@ -48,7 +48,12 @@ class Stage:
     def make(self, hashes: Hashes) -> bool:
         """Bring the output up to date; whether it had to be built. Raises R2medError."""
         try:
-            return self.artifact.make(self.recipe(), self.build, hashes, self.serves)
+            recipe = self.recipe()
+
+            def still_true() -> bool:
+                return self.recipe() == recipe and all(tool.is_current(hashes) for tool in self.tools)
+
+            return self.artifact.make(recipe, self.build, hashes, self.serves, still_true)
         except OSError as error:  # an input vanished, or cannot be read
             raise R2medError(f"{self}: {system_error(error)}") from error
 

@@ -17,10 +17,10 @@ _GZIP = b"\x1f\x8b"
 def open_binary(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unzipped if it is gzipped (by its first bytes, not by its name)."""
     try:
-        with path.open("rb") as plain:
-            zipped = plain.read(2) == _GZIP
-        with gzip.open(path, "rb") if zipped else path.open("rb") as file:
-            yield file
+        with path.open("rb") as plain:  # once: a pipe cannot be read twice
+            zipped = plain.peek(2)[:2] == _GZIP
+            with gzip.open(plain, "rb") if zipped else plain as file:
+                yield file
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 

@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .errors import BadInput
+from .errors import BadInput, shown
 from .jsonl import Faults, no_key, objects
 from .textio import lines
 
-IDENTIFIER = "text that is not empty and holds no white space"
+MAX_IDENTIFIER = 32_766
+IDENTIFIER = f"text of 1 to {MAX_IDENTIFIER:,} bytes without white space or control characters"
+_UNSAFE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -34,7 +36,9 @@ def _rows(path: Path, wanted: Callable[[int], bool], columns: str, faults: Fault
     """
     for number, line in lines(path):
         fields = line.split()
-        if wanted(len(fields)):
+        if b"\0" in line:
+            faults.add(path, number, "holds a NUL character")
+        elif wanted(len(fields)):
             try:
                 yield number, [field.decode("utf-8") for field in fields]
             except UnicodeDecodeError:
@@ -94,11 +98,15 @@ def number(text: str) -> float | None:
 def identifier(value: object) -> str | None:
     """An id as text; None for what is none: neither text nor whole number, empty, or with white space in it.
 
-    A TREC file cannot hold an id with white space, since white space parts its columns.
+    A TREC file cannot hold an id with white space, since white space parts its columns. Control characters and byte
+    order marks are lost on the way through trec_eval and Java, and Lucene keeps no longer id than MAX_IDENTIFIER bytes.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return value if isinstance(value, str) and value.encode().split() == [value.encode()] else None
+    if not isinstance(value, str) or _UNSAFE.search(value):
+        return None
+    raw = value.encode()
+    return value if raw.split() == [raw] and len(raw) <= MAX_IDENTIFIER else None
 
 
 def relevance(value: object) -> int | None:
@@ -143,10 +151,10 @@ def judged(path: Path, line: int, row: dict, faults: Faults) -> tuple[str, str, 
             good = False
         elif key == "score" and relevance(row[key]) is None:
             wanted = f"an integer from {-MAX_RELEVANCE:,} to {MAX_RELEVANCE:,}"
-            faults.add(path, line, f"'score' is {row[key]!r}; {wanted} is wanted")
+            faults.add(path, line, f"'score' is {shown(row[key])}; {wanted} is wanted")
             good = False
         elif key != "score" and identifier(row[key]) is None:
-            faults.add(path, line, f"{key!r} is {row[key]!r}; {IDENTIFIER} is wanted")
+            faults.add(path, line, f"{key!r} is {shown(row[key])}; {IDENTIFIER} is wanted")
             good = False
     return (identifier(row["q_id"]), identifier(row["p_id"]), relevance(row["score"])) if good else None
 

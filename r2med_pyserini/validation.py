@@ -8,6 +8,8 @@ from pathlib import Path
 from .textio import lines
 from .trec import RUN_COLUMNS, number
 
+_LONGEST_RANK = 9  # digits
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -65,7 +67,7 @@ def _parse(line_number: int, line: bytes, found: list[Fault]) -> tuple[str, _Row
     if value is None:
         found.append(Fault("score", line_number, f"score {score!r} is not a finite number"))
         good = False
-    if not rank.isascii() or not rank.isdigit():
+    if not rank.isascii() or not rank.isdigit() or len(rank) > _LONGEST_RANK:
         found.append(Fault("rank", line_number, f"rank {rank!r} is not a whole number"))
         good = False
     return query, _Row(line_number, document, int(rank), value) if good else None

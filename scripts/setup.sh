@@ -41,6 +41,10 @@ if ! { [ -x "$venv/bin/python" ] && suitable "$venv/bin/python"; }; then
         exit 1
     fi
     echo "Creating $venv with $("$python" --version) ($python)" >&2
+    if [ -e "$venv" ] && [ ! -e "$venv/pyvenv.cfg" ]; then
+        echo "Error: $venv is there and is no virtual environment; move it away, or name another with make VENV=..." >&2
+        exit 1
+    fi
     rm -rf "$venv"
     if ! "$python" -m venv "$venv"; then
         rm -rf "$venv"

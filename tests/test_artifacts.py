@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini.artifacts import Artifact, Hashes, sha256
+from r2med_pyserini.artifacts import Artifact, Hashes, replace_text, sha256
 from r2med_pyserini.errors import R2medError
 
 PROCESSES = multiprocessing.get_context("spawn")
@@ -258,6 +258,17 @@ def _made_with_others(artifact: Artifact, hashes: Path, barrier, log: Path, answ
     answers.put(artifact.make({"v": 1}, build, known))
 
 
+def _built_in_two_parts(artifact: Artifact, half, go_on) -> None:
+    def build(path: Path) -> None:
+        if not path.is_dir():
+            path.touch()
+        half.set()
+        go_on.wait(PATIENCE)
+        builder("one")(path)
+
+    artifact.make({"v": 1}, build, Hashes(artifact.path.with_name("hashes.json")))
+
+
 class TestProcesses:
     def test_what_a_killed_build_left_is_removed(self, artifact, hashes, tmp_path):
         artifact.make({"v": 1}, builder("one"), hashes)
@@ -294,6 +305,74 @@ class TestProcesses:
         assert found == [False, True]
         assert log.read_text() == "built\n"
         assert content(artifact) == "one"
+
+
+class TestTidy:
+    @pytest.mark.parametrize("word", ["new", "old"])
+    @pytest.mark.parametrize("is_folder", [True, False])
+    def test_leftovers_of_either_sort_are_seen_and_removed(self, artifact, hashes, word, is_folder):
+        artifact.make({"v": 1}, builder("one"), hashes)
+        assert artifact.is_tidy()
+        left = artifact.path.with_name(f".tmp.{word}.{artifact.path.name}")
+        left.mkdir() if is_folder else left.write_text("half")
+        assert not artifact.is_tidy()
+        artifact.tidy()
+        assert artifact.is_tidy() and leftovers(artifact) == []
+        assert content(artifact) == "one" and artifact.is_current({"v": 1}, hashes)
+
+    def test_what_belongs_to_another_artifact_is_left_alone(self, artifact):
+        other = artifact.path.with_name(f".tmp.new.other.{artifact.path.name}")
+        other.parent.mkdir()
+        other.write_text("half")
+        assert artifact.is_tidy()
+        artifact.tidy()
+        assert other.exists()
+
+    def test_looking_makes_nothing(self, artifact):
+        artifact.tidy()
+        assert artifact.is_tidy() and not artifact.path.parent.exists()
+
+    def test_remove_takes_the_leftovers_along(self, artifact, hashes):
+        artifact.make({"v": 1}, builder("one"), hashes)
+        artifact.path.with_name(f".tmp.new.{artifact.path.name}").write_text("half")
+        artifact.remove()
+        assert artifact.is_tidy() and leftovers(artifact) == [] and not artifact.path.exists()
+
+    def test_nobody_tidies_away_what_another_process_is_building(self, artifact):
+        """`tidy` waits for the lock that a build holds."""
+        half, go_on = PROCESSES.Event(), PROCESSES.Event()
+        child = PROCESSES.Process(target=_built_in_two_parts, args=(artifact, half, go_on))
+        child.start()
+        assert half.wait(PATIENCE)
+        assert not artifact.is_tidy()
+        tidying = threading.Thread(target=artifact.tidy)
+        tidying.start()
+        tidying.join(0.3)
+        assert tidying.is_alive() and not artifact.is_tidy()
+        go_on.set()
+        tidying.join(PATIENCE)
+        child.join(PATIENCE)
+        assert (child.exitcode, content(artifact)) == (0, "one")
+
+
+class TestReplaceText:
+    def test_the_new_text_takes_the_place_of_the_old(self, tmp_path):
+        for text in ("one", "“zwei”\n"):
+            replace_text(tmp_path / "f", text)
+            assert (tmp_path / "f").read_bytes().decode() == text
+        assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+    def test_a_write_that_fails_leaves_the_old_text_and_nothing_else(self, write, tmp_path, monkeypatch):
+        path = write("f", "one")
+
+        def full(path, text, encoding):
+            path.write_bytes(text.encode()[:1])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space left"):
+            replace_text(path, "two")
+        assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f", b"one")]
 
 
 class TestHashes:

@@ -243,13 +243,25 @@ class TestFaults:
             ("{mini: {with: {}, data: abc, scores: {}}}", "mini: `with`, `data` and `scores` are mappings"),
             ("{mini: {with: {}, date: {}, scores: {}}}", "mini: unknown key 'date'; did you mean 'data'?"),
             ("{mini: {with: {}, data: {}, scores: {biology: 0.5}}}", "recorded: mini biology: a mapping"),
-            ("{mini: {with: {}, data: {}, scores: {biology: {MRR: 1.5}}}}", "mini biology MRR: 1.5 is no number between 0 and 1"),
+            (
+                "{mini: {with: {}, data: {}, scores: {biology: {MRR: 1.5}}}}",
+                "mini biology MRR: 1.5 is no number between 0 and 1",
+            ),
             ("{mini: {with: {}, data: {}, scores: {biology: {MRR: true}}}}", "mini biology MRR: True is no number"),
             ("{mini: {with: {}, data: {}, scores: {biology: {MRR: '0.5'}}}}", "mini biology MRR: '0.5' is no number"),
-            ("{mini: {with: {}, data: {}, scores: {biology: {mrr: 0.5}}}}", "biology: no measure 'mrr'; did you mean 'MRR'?"),
+            (
+                "{mini: {with: {}, data: {}, scores: {biology: {mrr: 0.5}}}}",
+                "biology: no measure 'mrr'; did you mean 'MRR'?",
+            ),
             ("{mini: {with: {}, data: {}, scores: {biology: {nDCG@11: 0.5}}}}", "biology: no measure 'nDCG@11'"),
-            ("{mini: {with: {}, data: {}, scores: {biolgy: {}}}}", "mini: no dataset 'biolgy'; did you mean 'biology'?"),
-            ("{r2med: {with: {}, data: {}, scores: {Biology: {}}}}", "r2med: no dataset 'Biology'; did you mean 'biology'?"),
+            (
+                "{mini: {with: {}, data: {}, scores: {biolgy: {}}}}",
+                "mini: no dataset 'biolgy'; did you mean 'biology'?",
+            ),
+            (
+                "{r2med: {with: {}, data: {}, scores: {Biology: {}}}}",
+                "r2med: no dataset 'Biology'; did you mean 'biology'?",
+            ),
         ],
     )
     def test_recorded_figures_are_checked(self, record, words):

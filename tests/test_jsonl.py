@@ -4,6 +4,7 @@ import pytest
 
 from r2med_pyserini.errors import BadInput
 from r2med_pyserini.jsonl import Faults, objects
+from r2med_pyserini.textio import lines
 
 BOM = b"\xef\xbb\xbf"
 
@@ -34,6 +35,11 @@ def faults_of(path):
 )
 def test_ways_to_save_a_file_read_the_same(write, content):
     assert read(write("f.jsonl", content)) == [(1, {"a": 1}), (2, {"a": 2})]
+
+
+def test_only_what_ends_a_line_is_taken_off_it(write):
+    path = write("f", BOM + b"\ra b\r\n\r\r\n \tc \r\r\nd")
+    assert list(lines(path)) == [(1, b"\ra b"), (3, b" \tc "), (4, b"d")]
 
 
 def test_blank_lines_are_skipped_and_counted(write):

@@ -2,8 +2,10 @@ import csv
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from r2med_pyserini import conditions, published
+from r2med_pyserini.cli import cli
 from r2med_pyserini.errors import BadInput, UsageError
 from r2med_pyserini.evaluation import trec_eval_name
 from r2med_pyserini.paths import PUBLISHED_FILE, Workspace
@@ -11,7 +13,8 @@ from r2med_pyserini.published import System
 from r2med_pyserini.report.published import render
 from r2med_pyserini.suites import load_suite
 
-SLUGS = {dataset.slug for dataset in load_suite("r2med", Workspace.default()).datasets}
+DATASETS = load_suite("r2med", Workspace.default()).datasets
+SLUGS = {dataset.slug for dataset in DATASETS}
 
 
 def rows() -> list[dict]:
@@ -40,7 +43,10 @@ def test_figures_belong_to_the_benchmark_only():
     assert published.figures(System("r2med", "bm25"), "mini", "biology") == {}
 
 
-@pytest.mark.parametrize(("field", "value", "near"), [("retriever", "bm52", "bm25"), ("source", "r2meb", "r2med")])
+@pytest.mark.parametrize(
+    ("field", "value", "near"),
+    [("retriever", "bm52", "bm25"), ("source", "r2meb", "r2med"), ("gar_method", "hyd", "hyde")],
+)
 def test_unknown_words_get_a_suggestion(field, value, near):
     with pytest.raises(UsageError, match=f"did you mean '{near}'"):
         published.select(**{field: value})
@@ -50,6 +56,44 @@ def test_the_table_puts_the_best_mean_first():
     lines = render("nDCG@10", "csv", source="r2med", retriever=None, gar_method="", reranker="").splitlines()
     assert lines[1].startswith("r2med: nv,0.2715,") and lines[1].endswith(",0.3143")
     assert len(lines) == 16
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "csv"])
+def test_what_was_not_published_stays_empty(form):
+    assert "None" not in render("nDCG@10", form) and "nan" not in render("nDCG@10", form)
+
+
+def shown(*options: str) -> list[str]:
+    """The systems that `r2med published` lists."""
+    done = CliRunner().invoke(cli, ["published", "--format", "csv", *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    header, *lines = csv.reader(done.stdout.splitlines())
+    assert header == ["system", *(dataset.slug for dataset in DATASETS), "mean"]
+    return [line[0] for line in lines]
+
+
+@pytest.mark.parametrize("field", ["source", "retriever", "gar_method", "gar_llm", "reranker", "depth"])
+def test_every_part_of_a_system_can_be_asked_for(field):
+    known = {getattr(system, field) for system in published.table()}
+    option = f"--{field.replace('_', '-')}"
+    found = {value: shown(option, value) for value in known}
+    wanted = {value: [str(s) for s in published.table() if getattr(s, field) == value] for value in known}
+    assert {value: sorted(names) for value, names in found.items()} == {
+        value: sorted(names) for value, names in wanted.items()
+    }
+    assert len(known) > 1 and all(found.values())
+
+
+def test_parts_can_be_combined():
+    chosen = [s for s in published.table() if s.retriever == "bm25" and not s.gar_llm and s.depth]
+    assert shown("--retriever", "bm25", "--gar-llm", "", "--depth", chosen[0].depth) == [
+        str(system) for system in sorted(chosen, key=lambda s: -mean_of(s)) if system.depth == chosen[0].depth
+    ]
+
+
+def mean_of(system: System) -> float:
+    figures = [published.figures(system, "r2med", slug)["nDCG@10"] for slug in SLUGS]
+    return sum(figures) / len(figures)
 
 
 def test_a_measure_that_nobody_published():

@@ -1,7 +1,7 @@
 import pytest
 
 from r2med_pyserini.errors import MissingData, UsageError
-from r2med_pyserini.paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, RAW_FILES
+from r2med_pyserini.paths import CORPUS_FILE, MINI, QRELS_FILE, QUERY_FILE, RAW_FILES
 from r2med_pyserini.suites import Dataset, Suite, builtin_names, load_suite, require_data
 
 SLUGS = (
@@ -26,6 +26,11 @@ class TestBuiltIn:
 
     def test_only_mini_is_a_sample(self, workspace):
         assert [load_suite(name, workspace).sample for name in ("r2med", "mini")] == [False, True]
+
+    def test_only_the_data_of_an_embedded_suite_lies_in_the_package(self, workspace):
+        for name in builtin_names():
+            within = [dataset.raw.is_relative_to(MINI) for dataset in load_suite(name, workspace).datasets]
+            assert within == [name == "mini"] * 8
 
     def test_the_data_of_mini_is_all_there(self, workspace):
         suite = load_suite("mini", workspace)

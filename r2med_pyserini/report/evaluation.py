@@ -90,6 +90,8 @@ def _against_figures(ours: Scores, figures: Mapping[str, float], tolerance: floa
         return verdicts.against_published(measured, reference, tolerance)
 
     found = verdicts.compare(ours.mean, figures, rule)
+    if not found:
+        raise UsageError(f"nothing to compare: published are {', '.join(figures)}")
     rows = [[c.measure, f"{c.measured:.4f}", f"{c.reference:.4f}", f"{c.difference:+.4f}", c.verdict] for c in found]
     text = grid(("measure", "ours", "theirs", "difference", "verdict"), rows, left=(0, -1))
     return text, all(verdicts.passes(comparison.verdict) for comparison in found)
