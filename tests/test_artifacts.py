@@ -96,12 +96,8 @@ class TestMake:
             lambda folder: (folder / "a").write_text("One"),
             lambda folder: (folder / "a").write_text(""),
             lambda folder: (folder / "a").unlink(),
-            lambda folder: (folder / "sub" / "b").rename(folder / "sub" / "c"),
-            lambda folder: (folder / "added").write_text("x"),
-            lambda folder: (folder / ".hidden").write_text("x"),
-            lambda folder: (folder / "sub" / "manifest.json").write_text("{}"),
         ],
-        ids=["changed", "emptied", "removed", "renamed", "added", "hidden", "another manifest"],
+        ids=["changed", "emptied", "removed"],
     )
     def test_a_changed_folder_is_built_anew(self, tmp_path, hashes, damage):
         artifact = Artifact(tmp_path / "out", folder=True)
@@ -112,6 +108,33 @@ class TestMake:
         assert artifact.is_current({"v": 1}, hashes)
         files = sorted(path.relative_to(artifact.path).as_posix() for path in artifact.path.rglob("*"))
         assert files == ["a", "manifest.json", "sub", "sub/b"]
+
+    @pytest.mark.parametrize(
+        ("foreign", "add"),
+        [
+            ("sub/c", lambda folder: (folder / "sub" / "b").rename(folder / "sub" / "c")),
+            ("added", lambda folder: (folder / "added").write_text("x")),
+            ("sub/manifest.json", lambda folder: (folder / "sub" / "manifest.json").write_text("{}")),
+            ("link", lambda folder: (folder / "link").symlink_to("nowhere")),
+        ],
+        ids=["renamed", "added", "another manifest", "dead link"],
+    )
+    def test_what_somebody_put_into_a_folder_is_not_thrown_away(self, tmp_path, hashes, foreign, add):
+        artifact = Artifact(tmp_path / "out", folder=True)
+        artifact.make({"v": 1}, builder("one"), hashes)
+        add(artifact.path)
+        assert not artifact.is_current({"v": 1}, hashes)
+        with pytest.raises(R2medError, match=f"{artifact.path / foreign} is not r2med's, and would be lost"):
+            artifact.make({"v": 1}, not_called, hashes)
+        assert os.path.lexists(artifact.path / foreign) and content(artifact) == "one"
+        assert leftovers(artifact) == []
+
+    def test_hidden_files_of_other_programs_do_not_count(self, tmp_path, hashes):
+        artifact = Artifact(tmp_path / "out", folder=True)
+        artifact.make({"v": 1}, builder("one"), hashes)
+        (artifact.path / ".DS_Store").write_text("x")
+        assert artifact.is_current({"v": 1}, hashes)
+        assert artifact.make({"v": 2}, builder("two"), hashes) is True
 
     @pytest.mark.parametrize(
         "damage",
@@ -127,27 +150,39 @@ class TestMake:
 
     @pytest.mark.parametrize(
         "text",
-        [None, "", "{", "[]", "null", "{}", '{"recipe": {"v": 1}}', '{"recipe": 1, "files": {}}', "\x00", b"\xff\xfe",
-         '{"recipe": {"v": 1}, "files": []}', '{"recipe": {"v": 1}, "files": {}}'],
+        ["", "{", "[]", "null", "{}", '{"recipe": {"v": 1}}', '{"recipe": 1, "files": {}}', "\x00", b"\xff\xfe",
+         '{"recipe": {"v": 1}, "files": []}', '{"recipe": {"v": 1}, "files": {}}', "[" * 100_000],
+        ids=lambda text: repr(text)[:40],
     )  # fmt: skip
-    def test_a_missing_or_garbled_manifest_builds_anew(self, artifact, hashes, text):
+    def test_a_garbled_manifest_builds_anew(self, artifact, hashes, text):
         artifact.make({"v": 1}, builder("one"), hashes)
-        manifest_of(artifact).unlink()
-        if text is not None:
-            manifest_of(artifact).write_bytes(text if isinstance(text, bytes) else text.encode())
+        manifest_of(artifact).write_bytes(text if isinstance(text, bytes) else text.encode())
         assert not artifact.is_current({"v": 1}, hashes)
         assert artifact.make({"v": 1}, builder("two"), hashes) is True
         assert content(artifact) == "two"
         assert artifact.is_current({"v": 1}, hashes)
 
-    def test_existence_proves_nothing(self, artifact, hashes):
-        artifact.path.parent.mkdir()
-        if artifact.folder:
-            artifact.path.mkdir()
-        builder("somebody's")(artifact.path)
-        assert artifact.made_by() is None
-        assert artifact.make({"v": 1}, builder("one"), hashes) is True
-        assert content(artifact) == "one"
+    @pytest.mark.parametrize("before", [False, True])
+    def test_what_has_no_manifest_is_somebody_elses_and_stays(self, artifact, hashes, before):
+        if before:
+            artifact.make({"v": 1}, builder("somebody's"), hashes)
+            manifest_of(artifact).unlink()
+        else:
+            artifact.path.mkdir(parents=True) if artifact.folder else artifact.path.parent.mkdir()
+            builder("somebody's")(artifact.path)
+        assert artifact.made_by() is None and not artifact.is_current({"v": 1}, hashes)
+        with pytest.raises(R2medError, match=f"{artifact.path} is there, but r2med did not make it: move it"):
+            artifact.make({"v": 1}, not_called, hashes)
+        assert content(artifact) == "somebody's" and leftovers(artifact) == []
+
+    @pytest.mark.parametrize("name", ["../mine.txt", "/etc/passwd", "sub/../../mine.txt"])
+    def test_a_manifest_that_names_other_places_is_not_believed(self, artifact, hashes, tmp_path, name):
+        (tmp_path / "mine.txt").write_text("mine")
+        artifact.make({"v": 1}, builder("one"), hashes)
+        manifest_of(artifact).write_text(json.dumps({"recipe": {"v": 1}, "files": {name: "x"}}))
+        assert artifact.files() == {} and artifact.made_by() is None
+        artifact.remove()
+        assert (tmp_path / "mine.txt").read_text() == "mine"
 
     def test_files_of_one_folder_are_told_apart(self, tmp_path, hashes):
         one, two = (Artifact(tmp_path / "runs" / name, folder=False) for name in ("one", "two"))
@@ -156,6 +191,28 @@ class TestMake:
         assert one.is_current({"v": 1}, hashes) and two.is_current({"v": 2}, hashes)
         one.remove()
         assert two.is_current({"v": 2}, hashes)
+
+
+class TestStillTrue:
+    """Whether the recipe still holds is asked after the build, before its result takes its place."""
+
+    def test_what_is_made_from_inputs_that_changed_meanwhile_is_thrown_away(self, artifact, hashes):
+        artifact.make({"v": 1}, builder("one"), hashes)
+        with pytest.raises(R2medError, match="changed meanwhile; run the same command again"):
+            artifact.make({"v": 2}, builder("two"), hashes, still_true=lambda: False)
+        assert content(artifact) == "one" and artifact.is_current({"v": 1}, hashes)
+        assert leftovers(artifact) == []
+
+    def test_it_is_asked_when_all_is_built(self, artifact, hashes):
+        seen = []
+        build = builder("one")
+
+        def logged(path: Path) -> None:
+            build(path)
+            seen.append("built")
+
+        artifact.make({"v": 1}, logged, hashes, still_true=lambda: seen.append("asked") or True)
+        assert seen == ["built", "asked"] and content(artifact) == "one"
 
 
 class TestServes:

@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from r2med_pyserini import cli
 from r2med_pyserini.errors import BadInput, R2medError, UsageError
+from r2med_pyserini.published import System, figures
+from r2med_pyserini.report.evaluation import judge
 
 
 @pytest.fixture
@@ -94,6 +96,40 @@ class TestEvalCompare:
     @pytest.mark.xfail(strict=True, reason="judge() returns before it looks at the tolerance")
     def test_a_tolerance_is_not_for_a_run_alone(self, call, files):
         assert call("eval", *files, "--tolerance", "0.1")[0] == 2
+
+    @pytest.fixture
+    def against_published(self, write):
+        """Holds a run whose R@10 is 0.0002 above the published one of BM25 on Biology against that, within a tolerance.
+
+        Every query has one relevant document, and the run has it for as many queries as that takes.
+        """
+        queries = 10_000
+        known = figures(System("r2med", "bm25"), "r2med", "biology")["R@10"]
+        found = round((known + 0.0002) * queries)
+        qrels = write("qrels.txt", "".join(f"q{number} 0 d 1\n" for number in range(queries)))
+        run = write("run.txt", "".join(f"q{number} Q0 d 1 1 t\n" for number in range(found)))
+
+        def judged(tolerance: float | None):
+            return judge(qrels, "r2med", "biology", run, ("R@10",), False, "text", "r2med:bm25", tolerance)
+
+        return judged
+
+    @pytest.mark.parametrize(
+        ("tolerance", "verdict"),
+        [
+            (None, "OK"),
+            (0.0003, "OK"),
+            (0.0001, "OKish"),
+            (0.00001, "FAIL"),
+            pytest.param(
+                0.0, "FAIL", marks=pytest.mark.xfail(strict=True, reason="`tolerance or DEFAULT_TOLERANCE`: 0 is none")
+            ),
+        ],
+    )
+    def test_a_published_figure_is_matched_within_the_tolerance(self, against_published, tolerance, verdict):
+        outcome = against_published(tolerance)
+        assert outcome.text.split()[-1] == verdict
+        assert outcome.good is (verdict != "FAIL")
 
     def test_published_figures_belong_to_a_dataset(self, call, files):
         status, _, err = call("eval", *files, "--compare", "r2med:bm25")

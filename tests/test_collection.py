@@ -5,8 +5,10 @@ import pytest
 from r2med_pyserini.collection import convert, warnings
 from r2med_pyserini.errors import BadInput
 from r2med_pyserini.paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, RAW_FILES, Collection
+from r2med_pyserini.trec import IDENTIFIER, MAX_IDENTIFIER
 
 BOM = b"\xef\xbb\xbf"
+CONTROLS = ["a\x00b", "a\x1fb", "\x7f", "\ufeffa", "a\ufeffb"]  # lost on the way through trec_eval or Java
 
 
 @pytest.fixture
@@ -212,6 +214,19 @@ class TestFaults:
         (fault,) = faults_of(queries=[{"id": 7, "text": "a"}, {"id": "7", "text": "b"}])
         assert "id '7' stands on line 1 already" in fault
 
+    @pytest.mark.parametrize("letter", ["x", "日"])
+    def test_an_id_is_no_longer_than_lucene_takes(self, converted, faults_of, letter):
+        longest = letter * (MAX_IDENTIFIER // len(letter.encode()))
+        assert converted(corpus=[{"id": longest, "text": "a"}])["documents"] == 1
+        (fault,) = faults_of(corpus=[{"id": longest + "x", "text": "a"}])
+        assert fault.endswith(f"... ({len(longest) + 3:,} characters); {IDENTIFIER} is wanted") and len(fault) < 500
+
+    def test_a_text_is_no_longer_than_anserini_reads(self, converted, faults_of, monkeypatch):
+        monkeypatch.setattr("r2med_pyserini.collection.MAX_TEXT", 60)
+        assert converted(corpus=[{"id": "d1", "text": "x" * 60}])["documents"] == 1
+        (fault,) = faults_of(corpus=[{"id": "d1", "text": "x" * 61}])
+        assert fault.endswith(f"{CORPUS_FILE}:1: 'text' has 61 characters; Anserini reads at most 60")
+
     def test_one_query_with_two_texts_names_both_lines(self, faults_of):
         (fault,) = faults_of(queries=[{"id": "q1", "text": "a"}, {"id": "q1", "text": ""}])
         assert fault.endswith(f"{QUERY_FILE}:2: id 'q1' stands on line 1 already, with another text")
@@ -220,21 +235,23 @@ class TestFaults:
         (fault,) = faults_of(qrels=[{"q_id": "q1", "p_id": "d1", "score": score} for score in (1, 0)])
         assert fault.endswith(f"{QRELS_FILE}:2: query 'q1', document 'd1': judged 1 on line 1, now 0")
 
-    @pytest.mark.parametrize("identifier", ["", " ", "a b", "a\tb", " a", "a ", "a\n", "\r", "a\x0bb", "a\x0cb"])
+    @pytest.mark.parametrize(
+        "identifier", ["", " ", "a b", "a\tb", " a", "a ", "a\n", "\r", "a\x0bb", "a\x0cb", *CONTROLS]
+    )
     @pytest.mark.parametrize("kind", ["corpus", "queries"])
     def test_an_id_holds_no_white_space(self, faults_of, kind, identifier):
         (fault,) = faults_of(**{kind: [{"id": identifier, "text": "a"}]})
-        assert f":1: 'id' is {identifier!r}; text that is not empty and holds no white space is wanted" in fault
+        assert f":1: 'id' is {identifier!r}; {IDENTIFIER} is wanted" in fault
 
     @pytest.mark.parametrize("identifier", [None, True, 1.5, ["a"], {"a": 1}])
     def test_an_id_is_a_string(self, faults_of, identifier):
         (fault,) = faults_of(corpus=[{"id": identifier, "text": "a"}])
-        assert f"{CORPUS_FILE}:1: 'id' is {identifier!r}; text that is not empty" in fault
+        assert f"{CORPUS_FILE}:1: 'id' is {identifier!r}; {IDENTIFIER} is wanted" in fault
 
     @pytest.mark.parametrize("key", ["q_id", "p_id"])
     def test_the_ids_of_a_judgement_are_checked_too(self, faults_of, key):
         (fault,) = faults_of(qrels=[{"q_id": "q1", "p_id": "d1", "score": 1} | {key: "a b"}])
-        assert f"{QRELS_FILE}:1: {key!r} is 'a b'; text that is not empty and holds no white space" in fault
+        assert f"{QRELS_FILE}:1: {key!r} is 'a b'; {IDENTIFIER} is wanted" in fault
 
     @pytest.mark.parametrize("text", [7, 0.5, True, ["a"], {"a": "b"}])
     @pytest.mark.parametrize(("kind", "name"), [("corpus", CORPUS_FILE), ("queries", QUERY_FILE)])

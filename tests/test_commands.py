@@ -20,7 +20,7 @@ def commands(condition, root=".", prefix=PLAIN, suite="mini"):
 
 
 def mine(search):
-    return parse(f"title: t\nindex: {{kind: lucene}}\nsearch: {{{search}}}\n", Path("mine.yaml"))
+    return parse(f"title: t\nindex: {{kind: lucene}}\nsearch: {{{search}}}\n", Path("conditions/mine.yaml"))
 
 
 def test_bm25():
@@ -79,13 +79,16 @@ def test_parameters_are_passed_on_exactly(k1):
         (load("bm25-official"), "the authors' BM25"),
         (mine("model: qld, mu: 2000"), "cannot set mu"),
         (mine("model: bm25, feedback: rm3, fb_terms: 20"), "cannot set fb_terms"),
+        (mine("model: bm25qs, k1: 0"), "takes a k1 or b of 0 for none given"),
+        (mine("model: bm25qs, b: 0"), "takes a k1 or b of 0 for none given"),
         (mine("model: bm25, feedback: rocchio, alpha: 0.5, beta: 0.5"), "cannot set alpha, beta"),
     ],
 )
 def test_what_pyserini_cannot_express_is_said_in_a_comment(condition, words):
     (line,) = commands(condition)
     assert line.startswith("# Pyserini") and words in line
-    assert line.endswith(f"; use: r2med run {condition.name} --suite mini --dataset biology")
+    name = condition.name if condition.name in names() else "conditions/mine.yaml"
+    assert line.endswith(f"; use: r2med run {name} --suite mini --dataset biology")
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name != "bm25-official"])

@@ -85,15 +85,9 @@ def test_every_part_of_a_system_can_be_asked_for(field):
 
 
 def test_parts_can_be_combined():
-    chosen = [s for s in published.table() if s.retriever == "bm25" and not s.gar_llm and s.depth]
-    assert shown("--retriever", "bm25", "--gar-llm", "", "--depth", chosen[0].depth) == [
-        str(system) for system in sorted(chosen, key=lambda s: -mean_of(s)) if system.depth == chosen[0].depth
-    ]
-
-
-def mean_of(system: System) -> float:
-    figures = [published.figures(system, "r2med", slug)["nDCG@10"] for slug in SLUGS]
-    return sum(figures) / len(figures)
+    names = shown("--retriever", "bge", "--gar-method", "hyde", "--gar-llm", "gpt4", "--depth", "")
+    assert names == ["r2med: bge + hyde+gpt4"]
+    assert shown("--source", "r2med", "--retriever", "bge", "--gar-llm", "", "--reranker", "") == ["r2med: bge"]
 
 
 def test_a_measure_that_nobody_published():

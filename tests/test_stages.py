@@ -423,6 +423,26 @@ class TestStage:
         assert [stage.is_current(hashes) for stage in stages] == [True, False]
         assert stages[0].make(hashes) is False
 
+    def test_an_input_that_changes_while_it_is_read_is_noticed(self, tmp_path, hashes, write):
+        raw = write("raw.jsonl", "one")
+
+        def build(path):
+            path.write_text(raw.read_text())
+            raw.write_text("two")
+
+        made = Stage("make", "a", Artifact(tmp_path / "a", folder=False), lambda: {"raw": hashes.of(raw)}, build)
+        with pytest.raises(R2medError, match="changed meanwhile"):
+            made.make(hashes)
+        assert not made.artifact.path.exists()
+
+    def test_a_tool_that_changes_while_it_is_used_is_noticed(self, stage, hashes):
+        tool = stage("tool")
+        tool.make(hashes)
+        user = stage("b", tools=(tool,), work=lambda: tool.artifact.path.write_text("x"))
+        with pytest.raises(R2medError, match="changed meanwhile"):
+            user.make(hashes)
+        assert not user.artifact.path.exists()
+
     def test_an_input_that_is_not_there_makes_it_stale_and_then_fail(self, tmp_path, hashes):
         lost = Stage("make", "lost", Artifact(tmp_path / "lost", folder=False),
                      lambda: {"raw": hashes.of(tmp_path / "raw.jsonl")}, lambda path: None)  # fmt: skip

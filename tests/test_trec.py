@@ -8,6 +8,8 @@ import pytest
 from r2med_pyserini.errors import BadInput
 from r2med_pyserini.jsonl import Faults
 from r2med_pyserini.trec import (
+    IDENTIFIER,
+    MAX_IDENTIFIER,
     MAX_RELEVANCE,
     identifier,
     judged,
@@ -25,7 +27,7 @@ from r2med_pyserini.trec import (
 BOM = b"\xef\xbb\xbf"
 RUN = b"q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1 tag\nq2 Q0 d1 1 -0.5 tag\n"
 AS_READ = {"q1": {"d1": 2.5, "d2": 1.0}, "q2": {"d1": -0.5}}
-ODD_IDS = ["a\u00a0b", "\u00a0a", "a\u3000b", "a\u2003b", "a\u2028b", "a\x85b", "naïve", "日本", "𝛼", "a\ufeffb"]
+ODD_IDS = ["a\u00a0b", "\u00a0a", "a\u3000b", "a\u2003b", "a\u2028b", "a\x85b", "naïve", "日本", "𝛼"]
 
 
 def faults_of(read, path):
@@ -94,6 +96,7 @@ class TestReadRun:
             ("q1 Q0 d9 1 -Infinity t", "'-Infinity'"),
             ("q1 Q0 d9 1 1e999 t", "'1e999'"),
             ("q1 Q0 d9 1 1_0 t", "'1_0'"),
+            ("q1 Q0 d\0 1 1 t", "holds a NUL character"),
             ("q1 Q0 d9 1 ١٢ t", "'١٢'"),
         ],
     )
@@ -248,7 +251,7 @@ class TestReadQrels:
             ({"q_id": "q1", "p_id": "d1", "score": 0}, "judged 2 before, now 0"),
             (["q1", "d9", 1], "a JSON object is wanted"),
             *(
-                ({"q_id": bad, "p_id": "d9", "score": 1}, f"'q_id' is {bad!r}; text that is not empty and holds no")
+                ({"q_id": bad, "p_id": "d9", "score": 1}, f"'q_id' is {bad!r}; {IDENTIFIER} is wanted")
                 for bad in (None, ["q1"], "", "q 1")
             ),
         ],
@@ -354,7 +357,33 @@ def test_an_id_is_text_or_a_whole_number(value, name):
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, False, 1.5, 1.0, ["a"], {"a": 1}, b"a", "", " ", "a b", " a", "a ", "a\t", "\n", "a\x0bb"]
+    "value",
+    [
+        None,
+        True,
+        False,
+        1.5,
+        1.0,
+        ["a"],
+        {"a": 1},
+        b"a",
+        "",
+        " ",
+        "a b",
+        " a",
+        "a ",
+        "a\t",
+        "\n",
+        "a\x0bb",
+        "a\x00b",
+        "\x1f",
+        "a\x7fb",
+        "\ufeffa",
+        "a\ufeffb",
+        "x" * (MAX_IDENTIFIER + 1),
+        "日" * 10_923,
+    ],
+    ids=lambda value: repr(value)[:12],
 )
 def test_anything_else_is_no_id(value):
     assert identifier(value) is None
@@ -374,7 +403,7 @@ class TestJudged:
         with pytest.raises(BadInput) as caught:
             faults.check()
         assert caught.value.faults == [
-            "f.jsonl:7: 'q_id' is 'a b'; text that is not empty and holds no white space is wanted",
+            f"f.jsonl:7: 'q_id' is 'a b'; {IDENTIFIER} is wanted",
             "f.jsonl:7: no key 'p_id'; did you mean 'pid'? (keys here: q_id, pid, score)",
             "f.jsonl:7: 'score' is 'high'; an integer from -1,000 to 1,000 is wanted",
         ]

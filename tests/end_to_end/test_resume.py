@@ -16,7 +16,7 @@ import pytest
 from r2med_pyserini.conditions import names
 from r2med_pyserini.paths import MINI, Workspace
 
-from .helpers import R2MED, Result, built, environment, run_files, succeed, write_random_dataset
+from .helpers import R2MED, Result, built, environment, r2med_in, run_files, succeed, write_random_dataset
 
 KILLS = 12
 LEXICAL = {condition: "lucene-exact" if condition == "bm25-official" else "lucene" for condition in names()}
@@ -206,11 +206,28 @@ def test_a_damaged_collection_is_mended_before_it_is_used(project, finished, nam
     assert nothing_to_do(project)
 
 
-def test_a_stray_file_in_an_index_is_not_taken_for_part_of_it(project):
-    (project.index() / "_9.doc").write_bytes(b"stray")
+def test_a_stray_file_in_an_index_is_neither_used_nor_lost(project):
+    stray = project.index() / "_9.doc"
+    stray.write_bytes(b"stray")
     project.workspace.run("suite", "one", "bm25").unlink()
-    assert built(project.run()) == ["index suite/one lucene", "search suite/one bm25"]
-    assert not (project.index() / "_9.doc").exists()
+    done = r2med_in(project.workspace, "run", "--all", "--suite", project.suite)
+    assert (done.status, built(done)) == (1, [])
+    assert f"{stray} is not r2med's, and would be lost" in done.err
+    stray.unlink()
+    assert built(project.run()) == ["search suite/one bm25"]
+
+
+@pytest.mark.parametrize("place", ["run", "collection"])
+def test_what_a_user_put_in_the_place_of_an_output_stays(fresh, place):
+    if place == "run":
+        mine = fresh.workspace.run("suite", "one", "bm25")
+    else:
+        mine = fresh.workspace.collection("suite", "one").root / "notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    done = r2med_in(fresh.workspace, "run", "bm25", "--suite", fresh.suite, "--dataset", "one")
+    assert (done.status, mine.read_text()) == (1, "mine")
+    assert "is there, but r2med did not make it: move it out of the way" in done.err
 
 
 def test_an_index_whose_runs_are_there_is_not_missed(project, finished):
@@ -304,16 +321,32 @@ def test_killing_it_again_and_again_does_no_harm(interrupted, large):
     assert interrupted.leftovers() == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Artifact.make would remove the .tmp.old, but a stage that is current, or an index that is not needed, "
-    "is not made",
-)
-def test_a_kill_between_two_renames_leaves_nothing_for_good(project):
+def leave_an_old_index(project: Project) -> None:
     """What a kill leaves that hits after the new index is in its place and before the old one is gone."""
     shutil.copytree(project.index(), project.index().with_name(f".tmp.old.{project.index().name}"))
-    project.run()
+
+
+def test_what_a_kill_left_of_an_index_is_gone_when_the_index_is_used(project):
+    leave_an_old_index(project)
+    project.workspace.run("suite", "one", "bm25").unlink()
+    assert built(project.run()) == ["search suite/one bm25"]
     assert project.leftovers() == []
+
+
+def test_what_a_kill_left_of_a_run_is_gone_with_the_next_command(project):
+    run = project.workspace.run("suite", "one", "qld")
+    run.with_name(f".tmp.new.{run.name}").write_text("half")
+    assert built(project.run()) == []
+    assert project.leftovers() == []
+
+
+def test_cleaning_finds_what_a_kill_left(project):
+    leave_an_old_index(project)
+    shutil.rmtree(project.index())
+    assert project.run("--dry-run")
+    succeed(project.workspace, "clean", "--yes")
+    left = [path for path in project.workspace.root.rglob("*") if path.is_file()]
+    assert left == []
 
 
 def test_two_processes_side_by_side_end_with_the_same_bytes(interrupted, large):
@@ -332,6 +365,9 @@ def until_line(process: subprocess.Popen, verb: str) -> None:
     raise AssertionError(f"it ended before any {verb}")
 
 
+@pytest.mark.xfail(
+    strict=True, reason="click makes an Abort of Ctrl-C, and cli.main says 'Nothing was done.', status 1"
+)
 @pytest.mark.parametrize("verb", ["convert", "search"])
 def test_control_c_ends_it_with_one_line_and_the_command_can_be_repeated(interrupted, large, verb):
     process = start(interrupted)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,9 @@ def datasets(folder: Path) -> None:
     named = {name: f"fever day{place}" for place, name in enumerate(NAMES)}
     write_dataset(folder / "named", named, {"q": "fever"}, [("q", name) for name in NAMES])
     write_dataset(folder / "few", FEW, dict([PAIN]), [("pain", "d1")])
+    unseen = {"unseen": "xylophone quetzal", "stops": "is it of the and", "empty": ""}
+    write_dataset(folder / "hitless", FEW, unseen, [(query, "d1") for query in unseen])
+    write_dataset(folder / "wordless", {"d1": "is it of the and", "d2": "to be"}, dict([PAIN]), [("pain", "d1")])
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +109,31 @@ def test_a_topic_without_a_word_has_no_hits_and_counts_as_zero(done, found, data
 def test_the_output_says_how_many_queries_were_evaluated(done, suite, dataset):
     shown = r2med_in(done[0], "run", "bm25", "--suite", suite, "--dataset", dataset).out
     assert "2 of 3 judged queries" in shown
+
+
+@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize(("dataset", "queries"), [("hitless", 3), ("wordless", 1)])
+def test_a_dataset_without_any_hit_scores_0(done, dataset, queries, condition):
+    assert done[0].run("odd", dataset, condition).read_bytes() == b""
+    scores = mean(done[0], dataset, condition)
+    assert (scores["judged"], scores["evaluated"], len(scores["queries"])) == (queries, 0, queries)
+    assert set(scores["mean"].values()) == {0.0}
+
+
+@pytest.mark.parametrize("dataset", ["hitless", "wordless"])
+def test_a_dataset_without_any_hit_is_no_error(done, suite, dataset):
+    again = r2med_in(done[0], "run", "--all", "--suite", suite, "--dataset", dataset)
+    assert (again.status, again.err) == (0, "")
+    assert re.search(r"^bm25-official +0\.0000 +NEW$", again.out, re.MULTILINE)
+    shown = r2med_in(done[0], "report", "--suite", suite, "--dataset", dataset)
+    assert shown.status == 0
+
+
+def test_eval_of_the_run_of_a_dataset_without_any_hit_is_an_error(done):
+    run, qrels = done[0].run("odd", "hitless", "bm25"), done[0].collection("odd", "hitless").qrels
+    found = r2med_in(done[0], "eval", run, "--qrels", qrels)
+    assert (found.status, found.out) == (1, "")
+    assert f"{run}: holds no row" in found.err
 
 
 def test_an_empty_topic_is_noted(done):
