@@ -333,10 +333,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:
-        click.echo("Nothing was done.", err=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error, click.Abort) and not isinstance(error.__cause__, KeyboardInterrupt):
+            click.echo("Aborted: a question was not answered.", err=True)
+            sys.exit(1)
         click.echo("\nInterrupted. What is done is kept: the same command goes on from here.", err=True)
         sys.stderr.flush()
         os._exit(130)  # threads may be inside Java, where Python cannot stop them

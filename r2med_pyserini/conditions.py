@@ -89,7 +89,7 @@ class Condition:
     def recorded_scores(self, suite: str, dataset: str, data: str | None) -> dict[str, float]:
         """The figures recorded for one dataset: measure -> value; empty if there are none for data of this digest."""
         known = self.recorded.get(suite)
-        return known.scores.get(dataset, {}) if known and known.data.get(dataset) == data else {}
+        return known.scores.get(dataset, {}) if known and data and known.data.get(dataset) == data else {}
 
 
 # Which parameters a ranking model or a feedback method has, with the defaults of Pyserini's command line.

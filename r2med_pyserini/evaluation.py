@@ -58,7 +58,7 @@ def evaluate(qrels: Qrels, run: Run, measures: tuple[str, ...] = MEASURES, forei
 
     names = {measure: trec_eval_name(measure) for measure in measures}
     shared = [query for query in qrels if run.get(query)]
-    if foreign and run and not shared:
+    if foreign and any(run.values()) and not shared:
         example = f"the run has {next(iter(run), 'none')!r}, the qrels {next(iter(qrels), 'none')!r}"
         raise BadInput(f"run and qrels share no query ({example}): do they belong to the same dataset?")
     # pytrec_eval 0.5 writes beyond its memory at a relevance below -1; to trec_eval all negative ones are alike

@@ -125,7 +125,6 @@ def test_files_of_ones_own_stay_where_ours_are(workspace, name):
 @pytest.mark.parametrize(
     "name", ["runs/.manifests/.tmp.{}.run.mini-biology.bm25.txt.json", f"{CACHE}/.tmp.{{}}.hashes.json"]
 )
-@pytest.mark.xfail(strict=True, reason="what a kill within replace_text leaves is looked for by nobody")
 def test_half_a_text_that_a_killed_process_left_is_removed(workspace, name):
     made(workspace)
     own(workspace, name.format(4711))
@@ -133,7 +132,6 @@ def test_half_a_text_that_a_killed_process_left_is_removed(workspace, name):
     assert files(workspace) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="made_here looks at the files that are there, not at the manifests")
 def test_the_manifest_of_a_run_that_its_user_deleted_is_removed(workspace):
     made(workspace)["run"].path.unlink()
     clean(workspace)

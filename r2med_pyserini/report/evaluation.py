@@ -31,16 +31,19 @@ def judge(
     """What `r2med eval` prints of a run. Raises BadInput and UsageError."""
     if compare is not None and (per_query or form == JSON):
         raise UsageError("--compare prints a table; leave --per-query and --format json away")
+    with_run = compare is not None and (Path(compare).exists() or ":" not in compare)
+    if tolerance is not None and (compare is None or with_run):
+        raise UsageError("--tolerance is for --compare with a published system")
     qrels, warnings = read_qrels(qrels_file), []
     scores = _evaluate(run_file, qrels, measures, warnings)
     if compare is None:
         return Outcome(_render(scores, per_query, form), warnings=warnings)
-    if Path(compare).exists() or ":" not in compare:
-        if tolerance is not None:
-            raise UsageError("--tolerance is for --compare with a published system")
+    if with_run:
         other = _evaluate(Path(compare), qrels, measures, warnings)
         return Outcome(_against_run(scores, other), warnings=warnings)
-    text, good = _against_figures(scores, _published(compare, suite, dataset), tolerance or DEFAULT_TOLERANCE)
+    text, good = _against_figures(
+        scores, _published(compare, suite, dataset), DEFAULT_TOLERANCE if tolerance is None else tolerance
+    )
     return Outcome(text, good, warnings=warnings)
 
 

@@ -365,9 +365,6 @@ def until_line(process: subprocess.Popen, verb: str) -> None:
     raise AssertionError(f"it ended before any {verb}")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="click makes an Abort of Ctrl-C, and cli.main says 'Nothing was done.', status 1"
-)
 @pytest.mark.parametrize("verb", ["convert", "search"])
 def test_control_c_ends_it_with_one_line_and_the_command_can_be_repeated(interrupted, large, verb):
     process = start(interrupted)
