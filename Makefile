@@ -4,7 +4,7 @@
 SUITE ?= r2med
 export SUITE
 VENV ?= .venv
-R2MED := $(VENV)/bin/r2med
+R2MED := '$(VENV)/bin/r2med'
 INSTALLED := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
 BENCHED := $(VENV)/.installed-bench
@@ -80,4 +80,4 @@ clean:
 
 ## distclean: clean, and remove .venv
 distclean: clean
-	@rm -rf '$(VENV)'
+	@if [ -e '$(VENV)/pyvenv.cfg' ]; then rm -rf '$(VENV)'; fi

@@ -28,6 +28,7 @@ SETTLED_NS = 50_000_000  # a file changed less than this ago may change again wi
 Rule = Callable[[dict, dict], bool]
 TEMPORARY, LOCKS, MANIFESTS = ".tmp.", ".locks", ".manifests"
 _TEMPORARIES = ("new", "old")
+_OF_THE_SYSTEM = (".DS_Store",)  # what file managers leave in folders
 
 
 def same(have: dict, want: dict) -> bool:
@@ -125,7 +126,7 @@ class Artifact:
         return sorted(
             path
             for path in self.path.rglob("*")
-            if not path.is_dir() and path != self._manifest and not path.name.startswith(".")  # such as .DS_Store
+            if not path.is_dir() and path != self._manifest and path.name not in _OF_THE_SYSTEM
         )
 
     def made_by(self) -> dict | None:
@@ -147,8 +148,7 @@ class Artifact:
         files = manifest.get("files") if whole else None
         if not isinstance(files, dict) or not files:
             return None
-        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name in files)
-        return manifest if inside else None
+        return manifest if all(map(_is_inside, files)) else None
 
     def is_current(self, recipe: dict, hashes: Hashes, serves: Rule = same) -> bool:
         """Whether it is whole and was made by `recipe`, or by a recipe that `serves` it."""
@@ -207,9 +207,13 @@ class Artifact:
         names = self.files()
         self._manifest.unlink(missing_ok=True)
         for name in names:
-            with suppress(NotADirectoryError):
-                (self._base / name).unlink(missing_ok=True)
+            path, base = self._base / name, self._base.resolve()
+            with suppress(OSError, ValueError):  # a name that a hand has written may be no file's
+                if path.parent.resolve().is_relative_to(base):
+                    path.unlink(missing_ok=True)
         if self.folder:
+            for name in _OF_THE_SYSTEM:
+                (self.path / name).unlink(missing_ok=True)
             for folder in sorted((path for path in self.path.rglob("*") if path.is_dir()), reverse=True):
                 _remove_if_empty(folder)
             _remove_if_empty(self.path)
@@ -242,6 +246,8 @@ class Artifact:
         if not os.path.lexists(self.path) or (self.folder and self.members):  # who has `members` keeps the others
             return
         if not os.path.lexists(self._manifest):
+            if self.folder and self.path.is_dir() and not self._contents():
+                return
             raise R2medError(f"{self.path} is there, but r2med did not make it: move it out of the way")
         if self.folder:
             listed = self.files() or {path.relative_to(self.path).as_posix(): "" for path in self._contents()}
@@ -296,6 +302,12 @@ def publish_folder(folder: Path) -> Iterator[Path]:
         raise R2medError(f"cannot make {folder}: {error.strerror or error}") from error
     finally:
         _remove(new)
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a manifest's name is one of a file below the artifact's folder."""
+    parts = Path(name).parts
+    return bool(parts) and not Path(name).is_absolute() and ".." not in parts and "\0" not in name
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -322,6 +322,8 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """The console script: one clear message and an exit status for everything that a user can mend."""
     _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # names of files need not be UTF-8
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from .artifacts import write_json
-from .errors import BadInput, place, shown
+from .errors import BadInput, cut, place, shown
 from .jsonl import Faults, no_key, objects
 from .paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Collection
 from .rawfiles import locate, missing
@@ -80,7 +80,7 @@ def warnings(health: dict) -> list[str]:
         names = health.get(key, [])
         if names:
             shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-            found.append(f"{len(names):,} {text}: {shown}")
+            found.append(cut(f"{len(names):,} {text}: {shown}"))
     return found
 
 
@@ -117,8 +117,8 @@ def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tupl
         if text is not None and not isinstance(text, str):
             faults.add(path, number, f"'text' is {shown(text)}; a string is wanted")
             continue
-        if text and len(text) > MAX_TEXT:
-            faults.add(path, number, f"'text' has {len(text):,} characters; Anserini reads at most {MAX_TEXT:,}")
+        if text and _units(text) > MAX_TEXT:
+            faults.add(path, number, f"'text' has {_units(text):,} characters; Anserini reads at most {MAX_TEXT:,}")
             continue
         text = text or ""
         first, known = seen.setdefault(name, (number, hash(text)))
@@ -135,6 +135,11 @@ def _texts(path: Path, noun: str, health: dict, faults: Faults) -> Iterator[tupl
             health.setdefault(f"{noun} with another's text", []).append(name)
         texts.add(known)
         yield name, text
+
+
+def _units(text: str) -> int:
+    """The length of a text as Java counts it: characters beyond U+FFFF are two."""
+    return len(text) if len(text) <= MAX_TEXT // 2 else len(text.encode("utf-16-le")) // 2
 
 
 def _convert_corpus(path: Path, docs: Path, health: dict, faults: Faults) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from . import evaluation, published, suites, trec
-from .errors import BadInput, UsageError, shown
+from .errors import BadInput, UsageError, cut, shown
 from .paths import CONDITIONS
 from .published import System
 from .suggest import did_you_mean
@@ -138,12 +138,12 @@ class _Reader:
         self.faults: list[str] = []
 
     def fault(self, text: str) -> None:
-        self.faults.append(f"{self._where}: {text}")
+        self.faults.append(cut(f"{self._where}: {text}"))
 
     def mapping(self, value: object, name: str, known: set[str], required: set[str] = frozenset()) -> dict:
         """`value` as a mapping that has no unknown key and every required one."""
         if not isinstance(value, dict):
-            self.fault(f"{name}: a mapping is wanted, not {value!r}")
+            self.fault(f"{name}: a mapping is wanted, not {shown(value)}")
             return {}
         for key in value:
             if key not in known:
@@ -154,7 +154,7 @@ class _Reader:
 
     def choice(self, value: object, name: str, known: tuple[str, ...]) -> bool:
         if value not in known:
-            self.fault(f"{name}: {value!r} is none of {', '.join(known)}{did_you_mean(str(value), known)}")
+            self.fault(f"{name}: {shown(value)} is none of {', '.join(known)}{did_you_mean(str(value), known)}")
         return value in known
 
     def numbers(self, values: dict, name: str) -> dict:
@@ -177,7 +177,7 @@ class _Reader:
 def _flag(reader: _Reader, values: dict, key: str) -> bool:
     value = values.get(key, False)
     if not isinstance(value, bool):
-        reader.fault(f"index: {key} is {value!r}; true or false is wanted")
+        reader.fault(f"index: {key} is {shown(value)}; true or false is wanted")
     return value is True
 
 
@@ -249,7 +249,7 @@ def _figures(reader: _Reader, where: str, measures: object) -> None:
         if measure not in evaluation.MEASURES:
             reader.fault(f"{where}: no measure {measure!r}{did_you_mean(str(measure), evaluation.MEASURES)}")
         if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure <= 1:
-            reader.fault(f"{where} {measure}: {figure!r} is no number between 0 and 1")
+            reader.fault(f"{where} {measure}: {shown(figure)} is no number between 0 and 1")
 
 
 def parse(text: str, file: Path) -> Condition:
@@ -260,7 +260,15 @@ def parse(text: str, file: Path) -> Condition:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
         raise BadInput(f"{where}{line}: not valid YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise BadInput(f"{where}: not valid YAML: {shown(str(error))}") from error  # PyYAML lets some of these through
     reader = _Reader(where)
     values = reader.mapping(
@@ -273,7 +281,7 @@ def parse(text: str, file: Path) -> Condition:
     counterpart = _published(reader, values["published"]) if "published" in values else None
     recorded = _recorded(reader, values["recorded"]) if "recorded" in values else {}
     if not isinstance(values.get("title", ""), str):
-        reader.fault(f"title: {values['title']!r} is no text")
+        reader.fault(f"title: {shown(values['title'])} is no text")
     if reader.faults or search is None:
         raise BadInput(reader.faults)
     return Condition(file.stem, values["title"], index, search, counterpart, recorded, file)

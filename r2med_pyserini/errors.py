@@ -27,9 +27,9 @@ class BadInput(R2medError):
 
     def __init__(self, faults: str | Iterable[str]):
         self.faults = [faults] if isinstance(faults, str) else list(faults)
-        shown = self.faults[: self.SHOWN]
-        more = len(self.faults) - len(shown)
-        super().__init__("\n".join(shown) + (f"\n... and {more:,} more" if more else ""))
+        first = [cut(fault) for fault in self.faults[: self.SHOWN]]
+        more = len(self.faults) - len(first)
+        super().__init__("\n".join(first) + (f"\n... and {more:,} more" if more else ""))
 
 
 def place(path: Path | str, line: int | None = None, column: int | None = None) -> str:
@@ -43,7 +43,14 @@ def system_error(error: OSError) -> str:
     return f"{error.filename}: {text}" if error.filename else text
 
 
-def shown(value: object, width: int = 80) -> str:
-    """A value as a message shows it: cut where it is long."""
-    text = repr(value)
+def cut(text: str, width: int = 400) -> str:
+    """A text as a message shows it: cut where it is long."""
     return text if len(text) <= width else f"{text[:width]}... ({len(text):,} characters)"
+
+
+def shown(value: object, width: int = 80) -> str:
+    """A value as a message shows it."""
+    try:
+        return cut(repr(value), width)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number of thousands of digits"

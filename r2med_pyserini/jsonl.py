@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from .errors import BadInput, place
+from .errors import BadInput, cut, place
 from .suggest import did_you_mean
 from .textio import lines
 
@@ -46,7 +46,7 @@ def objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict]]:
 
 def no_key(key: str, row: dict) -> str:
     """The fault of a row that lacks a key."""
-    return f"no key {key!r}{did_you_mean(key, row)} (keys here: {', '.join(row) or 'none'})"
+    return f"no key {key!r}{did_you_mean(key, row)} (keys here: {cut(', '.join(row), 100) or 'none'})"
 
 
 _NOTED = object()  # a line whose fault has been noted already

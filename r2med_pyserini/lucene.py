@@ -45,7 +45,8 @@ def build(corpus: Path, index: Path, spec: IndexSpec, expected: int, pool: JavaP
             reader.close()
     if found != expected:
         raise R2medError(
-            f"{corpus}: {found:,} of {expected:,} documents reached the index; see Anserini's messages above"
+            f"{corpus}: {found:,} of {expected:,} documents reached the index; see Anserini's messages above; "
+            "if the data changed meanwhile, run the same command again"
         )
 
 

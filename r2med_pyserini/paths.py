@@ -71,9 +71,12 @@ class Workspace:
         """The folder that R2MED_HOME names, or the current one."""
         root = os.environ.get("R2MED_HOME") or "."
         try:
-            root.encode("utf-8")
+            str(Path(root).absolute()).encode("utf-8")
         except UnicodeEncodeError as error:
-            raise R2medError(f"R2MED_HOME is {os.fsencode(root)!r}, which is not UTF-8: rename the folder") from error
+            name = os.fsencode(Path(root).absolute())
+            raise R2medError(
+                f"the folder {name!r} has a name that is not UTF-8: rename it, or set R2MED_HOME"
+            ) from error
         return cls(Path(root))
 
     @property

@@ -52,6 +52,8 @@ def rewrite(text: str, where: str, recorded: Mapping[str, Recorded]) -> str:
     kept = text[: found.start()] if found else text if text.endswith("\n") else f"{text}\n"
     if found and _LATER_KEY.search(found.group(), len("recorded:")):
         raise BadInput(f"{where}: `recorded:` must be the last key of the file; move it to the end")
+    if found and "#" in found.group():
+        raise BadInput(f"{where}: there is a comment in or after `recorded:`, which would be lost; move it up")
     return kept + block(recorded)
 
 
@@ -61,7 +63,10 @@ def write(condition: Condition) -> None:
     Raises BadInput if the file has a form to which the block cannot be added, and OSError.
     """
     path = condition.file.resolve()
-    text = rewrite(path.read_text(encoding="utf-8"), str(condition.file), condition.recorded)
+    old = path.read_bytes().decode("utf-8")
+    text = rewrite(old, str(condition.file), condition.recorded)
+    if "\r\n" in old:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     try:
         same = parse(text, condition.file) == condition
     except BadInput:

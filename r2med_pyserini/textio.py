@@ -18,7 +18,8 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unzipped if it is gzipped (by its first bytes, not by its name)."""
     try:
         with path.open("rb") as plain:  # once: a pipe cannot be read twice
-            zipped = plain.peek(2)[:2] == _GZIP
+            start = plain.peek(2)[:2]  # of a pipe, perhaps one byte only; no text begins with that of gzip
+            zipped = bool(start) and _GZIP.startswith(start)
             with gzip.open(plain, "rb") if zipped else plain as file:
                 yield file
     except (OSError, EOFError, zlib.error) as error:

@@ -1,10 +1,11 @@
 """Every fault of a run file in one go, with line numbers."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from .errors import cut
 from .textio import lines
 from .trec import RUN_COLUMNS, number
 
@@ -49,7 +50,7 @@ def faults(path: Path, queries: Collection[str], documents: Collection[str], hit
         found += _ranking(query, ranking, hits)
     found.sort(key=lambda fault: fault.line or 0)
     found += [Fault("missing-query", None, f"query {query!r} has no row") for query in queries if query not in rows]
-    return found
+    return [replace(fault, text=cut(fault.text)) for fault in found]
 
 
 def _parse(line_number: int, line: bytes, found: list[Fault]) -> tuple[str, _Row | None]:

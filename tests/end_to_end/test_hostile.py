@@ -177,7 +177,6 @@ def test_a_run_is_made_though_all_streams_are_closed(workspace, make_dataset):
     assert hits(workspace.run("tiny", "tiny", "bm25")).keys() == QUERIES.keys()
 
 
-@pytest.mark.xfail(strict=True, reason="Workspace.default looks at R2MED_HOME only; pyjnius cannot encode such a path")
 def test_a_current_folder_whose_name_is_not_utf8_is_one_clear_line_or_no_trouble(tmp_path, make_dataset):
     here = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     try:
