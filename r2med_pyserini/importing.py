@@ -91,7 +91,7 @@ def _from_ir_datasets(identifier: str) -> tuple[Rows, Rows, Rows]:
     try:
         import ir_datasets
     except ImportError as error:
-        raise R2medError("ir_datasets is not installed: pip install 'r2med-pyserini[import]'") from error
+        raise R2medError("ir_datasets is not installed: pip install ir_datasets") from error
     try:
         dataset = ir_datasets.load(identifier)
     except KeyError as error:

@@ -186,5 +186,5 @@ class _Work:
         return True
 
     def count(self) -> tuple[int, int]:
-        """How many stages are done, and how many there are to do."""
-        return len(self.done), len(self._demanded)
+        """How many stages are done, and how many there are; those not needed are never done."""
+        return len(self.done), len(self._stages)
