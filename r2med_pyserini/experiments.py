@@ -82,9 +82,8 @@ class Experiment:
         present = {cell.condition.name for cell in scored}
         cells = [cell for cell in self.plan.cells if cell.condition.name in present or not only_present]
         if not cells:
-            raise R2medError(
-                f"no current run of suite {self.plan.suite.name} here; make one with `r2med run`, or name another --suite"
-            )
+            name = self.plan.suite.name
+            raise R2medError(f"no current run of suite {name} here; make one with `r2med run`, or name another --suite")
         return self._outcome(scored, cells, measure, form)
 
     def record(self) -> dict[str, Condition]:
