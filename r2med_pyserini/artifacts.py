@@ -225,7 +225,14 @@ class Artifact:
                 self._sweep()
 
     def _sweep(self) -> None:
-        """Remove temporaries; to be called holding the lock, which says that nobody works on them."""
+        """Remove temporaries; to be called holding the lock, which says that nobody works on them.
+
+        Killed between its two renames, a build leaves the old folder, and what users keep in it, under the old name
+        only: it goes back to its place.
+        """
+        old = replace(self, path=self._temporary("old"))
+        if self.folder and old.made_by() is not None and not os.path.lexists(self.path):
+            old.path.rename(self.path)
         for word in _TEMPORARIES:
             _remove(self._temporary(word))
 

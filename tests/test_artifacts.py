@@ -532,3 +532,17 @@ def test_remove_deletes_artifact_and_manifest(artifact, hashes):
     artifact.remove()
     assert not artifact.path.exists() and not manifest_of(artifact).exists()
     artifact.remove()
+
+
+def test_a_kill_between_the_two_renames_loses_nothing_that_a_user_keeps_in_the_folder(tmp_path):
+    hashes = Hashes(tmp_path / "hashes.json")
+    artifact = Artifact(tmp_path / "data", folder=True, members=lambda folder: [folder / "ours"])
+    artifact.make({"v": 1}, lambda new: (new / "ours").write_text("1"), hashes)
+    (artifact.path / "notes").write_text("mine")
+    artifact.path.rename(tmp_path / ".tmp.old.data")
+    assert not artifact.make({"v": 1}, lambda new: (new / "ours").write_text("1"), hashes)
+    assert {path.name: path.read_text() for path in artifact.path.iterdir() if path.name != "manifest.json"} == {
+        "ours": "1",
+        "notes": "mine",
+    }
+    assert not (tmp_path / ".tmp.old.data").exists()
