@@ -21,7 +21,7 @@ help:
 	@echo
 	@echo "Variables: SUITE=r2med|mini|FOLDER (default r2med), PYTHON=a Python 3.12 or newer, ARGS=more options of r2med"
 
-## demo: all lexical conditions on the embedded mini suite: no data to fetch, no Java to install
+## demo: lexical, sparse and dense retrieval on the embedded mini suite: no data to fetch, no Java to install
 demo: $(INSTALLED)
 	@$(R2MED) run --all --suite mini $(ARGS)
 
@@ -51,15 +51,15 @@ doctor: $(INSTALLED)
 setup: $(INSTALLED)
 
 $(INSTALLED): setup.cfg
-	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" .
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[models]'
 	@touch $@
 
 $(TESTED): $(INSTALLED)
-	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[test]'
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[models,test]'
 	@touch $@
 
 $(BENCHED): $(INSTALLED)
-	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[bench]'
+	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[models,bench]'
 	@touch $@
 
 ## test: run the tests

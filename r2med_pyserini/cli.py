@@ -10,39 +10,11 @@ import click
 
 from . import __version__
 from .errors import R2medError, UsageError, system_error
+from .options import CONDITIONS, DATASET, EVERYTHING, MODELS, SUITE, THREADS, form_of
 from .paths import Workspace
 
 if TYPE_CHECKING:
     from .outcome import Observer, Outcome
-
-SUITE = click.option(
-    "--suite",
-    default="r2med",
-    show_default=True,
-    metavar="NAME|FOLDER",
-    help="Set of datasets: r2med, mini, or a folder in R2MED's layout.",
-)
-DATASET = click.option(
-    "--dataset", "datasets", multiple=True, metavar="NAME", help="Only this dataset (may be repeated)."
-)
-CONDITIONS = click.argument("conditions", nargs=-1)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-THREADS = click.option(
-    "--threads",
-    type=click.IntRange(1, 256),
-    default=_processors,
-    show_default="all processors",
-    help="How many stages and searches run at once.",
-)
-
-
-def _format(*forms: str):
-    return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -78,9 +50,10 @@ def list_(suite: str | None) -> None:
 @CONDITIONS
 @SUITE
 @DATASET
-@click.option("--all", "everything", is_flag=True, help="Every condition.")
+@EVERYTHING
 @click.option("--dry-run", is_flag=True, help="Show the stages and which are to be done; do nothing.")
 @click.option("--display-commands", is_flag=True, help="Show the plain Pyserini commands that do the same; do nothing.")
+@MODELS
 @THREADS
 def run(
     conditions: tuple[str, ...],
@@ -90,17 +63,39 @@ def run(
     dry_run: bool,
     display_commands: bool,
     threads: int,
+    **how,
 ) -> None:
-    """Run conditions on a suite: convert, index, search, evaluate. Done stages are not done again."""
+    """Run conditions on a suite: convert, encode, index, search, evaluate. Done stages are not done again."""
+    from .encoders.base import Settings
     from .experiments import Experiment
 
-    experiment = Experiment.prepare(conditions, everything, suite, datasets, threads)
+    encoding = Settings(threads=threads, **how)
+    experiment = Experiment.prepare(conditions, everything, suite, datasets, threads, encoding=encoding)
     if display_commands:
         click.echo("\n".join(experiment.commands()))
     elif dry_run:
         click.echo("\n".join(experiment.preview()))
     else:
         _finish(experiment.execute(_progress()))
+
+
+@cli.command()
+@click.argument("names", nargs=-1, metavar="ENCODER|CONDITION...")
+@SUITE
+@DATASET
+@click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the work, for N processes or machines.")
+@MODELS
+@THREADS
+def encode(
+    names: tuple[str, ...], suite: str, datasets: tuple[str, ...], shard: str | None, threads: int, **how
+) -> None:
+    """Encode documents and queries ahead of `run`; a share of them may be done by each of several machines."""
+    from .encoders.base import Settings
+    from .encoding import run as encode_all
+    from .report.progress import Counter
+
+    settings = Settings(threads=threads, **how)
+    _finish(encode_all(names, suite, datasets, settings, shard, _progress(), Counter(sys.stderr)))
 
 
 @cli.command()
@@ -131,7 +126,7 @@ def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
 @SUITE
 @click.option("--dataset", required=True, metavar="NAME", help="Dataset that the run belongs to.")
 @click.option("--hits", type=click.IntRange(1), default=1000, show_default=True, help="Documents a query may have.")
-@_format("text", "json")
+@form_of("text", "json")
 def validate(run_file: Path, suite: str, dataset: str, hits: int, form: str) -> None:
     """Report every fault of a TREC run, with line numbers; exit status 1 if there is one."""
     from .datasets import validate as check
@@ -160,7 +155,7 @@ def import_(source: str, folder: Path, split: str) -> None:
 @click.option("--reranker", help="Only this reranker; '' for none.")
 @click.option("--depth", help="Only with so many documents reranked.")
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
-@_format("text", "markdown", "csv")
+@form_of("text", "markdown", "csv")
 def published(measure: str, form: str, **wanted: str | None) -> None:
     """Show published scores, a line a system: those of R2MED's authors, and of MTEB."""
     from .report import published as shown
@@ -186,12 +181,15 @@ def target(name: str, suite: str, options: tuple[str, ...]) -> None:
 @SUITE
 @DATASET
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
-@_format("text", "markdown", "csv", "json")
+@form_of("text", "markdown", "csv", "json")
 def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], measure: str, form: str) -> None:
     """Show the scores of runs that exist and are current; exit status 1 if one is missing or fails."""
     from .experiments import Experiment
 
-    experiment = Experiment.prepare(conditions, not conditions, suite, datasets, need_data=False)
+    if conditions:
+        experiment = Experiment.prepare(conditions, False, suite, datasets, need_data=False)
+    else:
+        experiment = Experiment.of_all(suite, datasets)
     _finish(experiment.report(measure, form, only_present=not conditions))
 
 
@@ -211,7 +209,7 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
     help="Measure to show (may be repeated): nDCG@k, R@k, P@k, MAP@k, nDCG, MAP, MRR.",
 )
 @click.option("--per-query", is_flag=True, help="Show every query too.")
-@_format("text", "json")
+@form_of("text", "json")
 @click.option(
     "--compare",
     metavar="RUN|SOURCE:RETRIEVER",
@@ -236,7 +234,7 @@ def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
 @cli.command()
 @CONDITIONS
 @SUITE
-@click.option("--all", "everything", is_flag=True, help="Every condition.")
+@EVERYTHING
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def record(conditions: tuple[str, ...], suite: str, everything: bool, yes: bool) -> None:
     """Write the scores of complete, current runs into the conditions' files as their recorded figures."""

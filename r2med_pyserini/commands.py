@@ -6,9 +6,10 @@ They write beside our files (`indexes/pyserini....`, `runs/pyserini....`), so th
 import shlex
 from pathlib import Path
 
-from .conditions import BM25_OFFICIAL, BM25QS, PYSERINI_DEFAULTS, QLD, Condition, SearchSpec, names
+from .conditions import Condition, names
 from .lucene import index_arguments
 from .paths import Collection, Workspace
+from .specs import BM25_OFFICIAL, BM25QS, PYSERINI_DEFAULTS, QLD, SearchSpec
 from .suites import Dataset, Suite
 
 PLAIN, OURS = "python -m pyserini.", "r2med pyserini "

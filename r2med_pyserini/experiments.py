@@ -5,15 +5,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import __version__, commands, conditions, datasets, evaluation, recording
+from . import (
+    commands,
+    conditions,
+    datasets,
+    encoded_stages,
+    encoders,
+    evaluation,
+    models,
+    recording,
+    weights,
+)
 from .conditions import Condition, Recorded
+from .encoders.base import Settings
 from .errors import R2medError, UsageError
-from .jvm import anserini_version
 from .outcome import Observer, Outcome, messages
 from .paths import Workspace
 from .plan import Cell, Plan, digest, prepare
 from .report import table
-from .stages import DONE, TO_DO
+from .stages import DONE, TO_DO, Result
 from .suggest import did_you_mean
 from .suites import load_suite
 from .verdicts import passes
@@ -31,12 +41,23 @@ class Experiment:
     ) -> "Experiment":
         """Check everything that can be checked before work begins; `how` goes to `plan.prepare`.
 
-        Raises UsageError, BadInput or MissingData.
+        `everything` means the conditions that need no more than what is installed. Raises UsageError, BadInput or
+        MissingData.
         """
         if bool(names) == everything:
             raise UsageError("name one or more conditions, or --all (`r2med list` shows them)")
         loaded = conditions.load_all(names or conditions.names())
+        if everything:
+            loaded = [condition for condition in loaded if _is_installed(condition)]
+        else:
+            for condition in loaded:
+                _check_model(condition, how.get("encoding") or Settings())
         return cls(prepare(suite, slugs, threads, loaded, **how))
+
+    @classmethod
+    def of_all(cls, suite: str, slugs: tuple[str, ...]) -> "Experiment":
+        """Every condition that the package describes, to look for what has been run. Raises as `prepare` does."""
+        return cls(prepare(suite, slugs, conditions=conditions.load_all(conditions.names()), need_data=False))
 
     def preview(self) -> list[str]:
         """Every stage in order, and whether it is done."""
@@ -66,7 +87,7 @@ class Experiment:
         if not scored:
             return Outcome(errors=messages(result))
         outcome = self._outcome(scored, self.plan.cells, evaluation.HEADLINE, table.TEXT)
-        text = [outcome.text, *datasets.findings(self.plan, result), *self._run_paths(scored)]
+        text = [outcome.text, *datasets.findings(self.plan, result), *self._cut(result), *self._run_paths(scored)]
         return Outcome("\n".join(text), outcome.good, messages(result))
 
     def report(self, measure: str, form: str, only_present: bool) -> Outcome:
@@ -96,14 +117,16 @@ class Experiment:
         if lacking:
             text = f"no current run of {', '.join(lacking)}"
             raise R2medError(f"{text}; only complete runs are recorded: use `r2med run`")
-        made_with = {"r2med-pyserini": __version__, "anserini": anserini_version()}
         data = {dataset.slug: digest(dataset, self.plan.setting.hashes) for dataset in suite.datasets}
         known: dict[str, Condition] = {}
         scores: dict[str, dict] = {}
         for cell, found in scored.items():
             known[cell.condition.name] = cell.condition
             scores.setdefault(cell.condition.name, {})[cell.dataset.slug] = recording.figures(found)
-        new = {name: {suite.name: Recorded(made_with, data, figures)} for name, figures in scores.items()}
+        new = {
+            name: {suite.name: Recorded(recording.made_with(known[name]), data, figures)}
+            for name, figures in scores.items()
+        }
         return {name: replace(condition, recorded=condition.recorded | new[name]) for name, condition in known.items()}
 
     def _current(self) -> dict[Cell, evaluation.Scores]:
@@ -122,6 +145,11 @@ class Experiment:
         rows = table.rows(entries)
         return Outcome(table.report(rows, suite, measure, form), all(passes(row.verdict) for row in rows))
 
+    def _cut(self, result: Result) -> list[str]:
+        """What was cut of the texts that were encoded."""
+        encoded = [stage for stage in self.plan.only("encode") if stage in result.done]
+        return [f"Note: {text}" for text in encoded_stages.truncations(encoded)]
+
     def _run_paths(self, cells: Iterable[Cell]) -> list[str]:
         """Where the runs are, a line for each condition."""
         runs: dict[str, list[Path]] = {}
@@ -129,6 +157,19 @@ class Experiment:
             runs.setdefault(cell.condition.name, []).append(cell.run_path)
         every = {name: self.plan.setting.workspace.run(self.plan.suite.name, "*", name) for name in runs}
         return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
+
+
+def _is_installed(condition: Condition) -> bool:
+    """Whether a condition needs neither a download nor a service nor a package that is not here."""
+    if condition.index.encoder is None:
+        return True
+    model = models.load(condition.index.encoder)
+    return model.package is not None and weights.at_hand(model)
+
+
+def _check_model(condition: Condition, settings: Settings) -> None:
+    if condition.index.encoder is not None:
+        encoders.check(models.load(condition.index.encoder), settings)
 
 
 def split_target(name: str, suite: str) -> tuple[str, str | None]:

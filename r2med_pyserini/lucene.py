@@ -4,17 +4,14 @@ from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
-from .conditions import BM25_OFFICIAL, BM25QS, QLD, RM3, ROCCHIO, IndexSpec, SearchSpec
+from . import anserini
 from .errors import R2medError
-from .javatasks import JavaPool, as_callable, bind, boxed, compose, method, static_method
-from .jvm import JAVA, as_java, java_class, java_errors
+from .javatasks import JavaPool, as_callable, bind
+from .jvm import JAVA, java_class
 from .official_bm25 import CONTENTS, OfficialBM25
+from .specs import BM25_OFFICIAL, BM25QS, QLD, RM3, ROCCHIO, IndexSpec, SearchSpec
 
-MEMORY_BUFFER_MB = 256  # of every index that is being built, as many at once as there are threads
-
-_QUERY = "org.apache.lucene.search.Query"
-_SCORED = "io.anserini.search.ScoredDocs"
-_CONTEXT = "io.anserini.rerank.RerankerContext"
+_INDEXER = "io.anserini.index.IndexCollection"
 
 
 def index_arguments(corpus: Path, index: Path, spec: IndexSpec) -> list[str]:
@@ -37,38 +34,8 @@ def build(corpus: Path, index: Path, spec: IndexSpec, expected: int, pool: JavaP
     """
     if expected == 0:
         raise R2medError(f"{corpus}: every document is empty; there is nothing to index")
-    with java_errors(f"cannot index {corpus}"):
-        pool.run("io.anserini.index.IndexCollection", lambda: _indexer(corpus, index, spec))
-        with JAVA:
-            reader = _open(index)
-            found = reader.numDocs()
-            reader.close()
-    if found != expected:
-        raise R2medError(
-            f"{corpus}: {found:,} of {expected:,} documents reached the index; see Anserini's messages above; "
-            "if the data changed meanwhile, run the same command again"
-        )
-
-
-def _indexer(corpus: Path, index: Path, spec: IndexSpec):
-    """Anserini's indexer, told by the words of its command line: what `--display-commands` shows is what runs."""
-    args = java_class("io.anserini.index.IndexCollection$Args")()
-    words = java_class("java.util.ArrayList")()
-    for word in index_arguments(corpus.absolute(), index.absolute(), spec):
-        words.add(word)
-    parser = java_class("org.kohsuke.args4j.CmdLineParser")(args)
-    parser.parseArgument(as_java("java.util.Collection", words))
-    args.memoryBuffer, args.quiet = MEMORY_BUFFER_MB, True
-    return java_class("io.anserini.index.IndexCollection")(args)
-
-
-def _open(index: Path):
-    directory = java_class("org.apache.lucene.store.FSDirectory").open(
-        java_class("java.nio.file.Paths").get(str(index.absolute()))
-    )
-    return as_java(
-        "org.apache.lucene.index.IndexReader", java_class("org.apache.lucene.index.DirectoryReader").open(directory)
-    )
+    words = index_arguments(corpus.absolute(), index.absolute(), spec)
+    anserini.build(_INDEXER, words, index, expected, corpus, pool)
 
 
 def search(
@@ -79,19 +46,13 @@ def search(
     At most `spec.hits` hits each, best first, ties by document id; none for a query without a word of the index.
     `documents` counts the whole collection, empty documents too; only bm25-official needs it. Raises R2medError.
     """
-    with java_errors(f"cannot search {index}"):
+    with anserini.opened(index) as reader:
         with JAVA:
-            reader = _open(index)
-        try:
-            with JAVA:
-                wordless = reader.getSumTotalTermFreq(CONTENTS) <= 0  # all documents consist of stop words
-                searcher = None if wordless else _Searcher(reader, spec, documents)
-            found = pool.map(searcher.task, topics.values(), searcher.read) if searcher else repeat(([], []))
-            for query, (identifiers, scores) in zip(topics, found, strict=False):
-                yield query, identifiers, scores
-        finally:
-            with JAVA:
-                reader.close()
+            wordless = reader.getSumTotalTermFreq(CONTENTS) <= 0  # all documents consist of stop words
+            searcher = None if wordless else _Searcher(reader, spec, documents)
+        found = pool.map(searcher.task, topics.values(), anserini.read_hits) if searcher else repeat(([], []))
+        for query, (identifiers, scores) in zip(topics, found, strict=False):
+            yield query, identifiers, scores
 
 
 class _Searcher:
@@ -115,41 +76,32 @@ class _Searcher:
             self._generator = generator(spec.k1, spec.b, self._reader)
         else:
             self._generator = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
-        self._args = java_class("io.anserini.search.SearchCollection$Args")()
-        self._args.hits = spec.hits
+        self._args = anserini.search_args(spec.hits)
         self._pipeline = self._make_pipeline()
 
     def _make_pipeline(self):
-        """A handle that makes ScoredDocs: first pass with ties by document id, then the cascade.
+        """A handle that makes ScoredDocs: first pass with ties by document id, then what follows it.
 
         Its arguments are (query, context); or, for the authors' BM25, (query): their ranking knows no second step, and
         Anserini's rounds scores to four decimals and tells equal ones apart, which would change what trec_eval sees.
         """
-        searcher, scored, top = "org.apache.lucene.search.IndexSearcher", _SCORED, "org.apache.lucene.search.TopDocs"
-        sort = "org.apache.lucene.search.Sort"
-        first = method(searcher, "search", "org.apache.lucene.search.TopFieldDocs", _QUERY, "int", sort, "boolean")
         hits = self._args.rerankcutoff if self._spec.feedback == RM3 else self._spec.hits
-        ties = java_class("io.anserini.search.SearchCollection").BREAK_SCORE_TIES_BY_DOCID
-        first = bind(first.bindTo(self._searcher), 1, boxed(hits), ties, boxed(True))
-        fetch = bind(static_method(scored, "fromTopDocs", scored, top, searcher), 1, self._searcher)
-        if self._official:
-            return compose(fetch, first)
-        rerank = method("io.anserini.rerank.RerankerCascade", "run", scored, scored, _CONTEXT)
-        return compose(rerank.bindTo(self._cascade()), compose(fetch, first))
+        first = anserini.first_pass(self._searcher, hits)
+        return first if self._official else anserini.reranked(first, *self._feedback())
 
-    def _cascade(self):
-        """What follows the first pass: relevance feedback, then telling tied scores apart."""
-        spec, cascade = self._spec, java_class("io.anserini.rerank.RerankerCascade")()
+    def _feedback(self) -> list:
+        """Anserini's reranker for relevance feedback, if there is to be one."""
+        spec = self._spec
         if spec.feedback == RM3:
             reranker = java_class("io.anserini.rerank.lib.Rm3Reranker")
             settings = (spec.fb_terms, spec.fb_docs, spec.original_query_weight, False, True)
-            cascade.add(reranker(self._analyzer, None, CONTENTS, *settings))
-        elif spec.feedback == ROCCHIO:
+            return [reranker(self._analyzer, None, CONTENTS, *settings)]
+        if spec.feedback == ROCCHIO:
             reranker = java_class("io.anserini.rerank.lib.RocchioReranker")
             documents = (spec.fb_terms, spec.fb_docs) * 2  # for relevant and for non-relevant ones, which are not used
-            cascade.add(reranker(self._analyzer, None, CONTENTS, *documents, spec.alpha, spec.beta, 0.0, False, False))
-        cascade.add(java_class("io.anserini.rerank.lib.ScoreTiesAdjusterReranker")())
-        return cascade
+            settings = (*documents, spec.alpha, spec.beta, 0.0, False, False)
+            return [reranker(self._analyzer, None, CONTENTS, *settings)]
+        return []
 
     def task(self, text: str):
         """A Callable that searches for one text."""
@@ -158,14 +110,8 @@ class _Searcher:
         query, tokens = self._generator.buildQuery(CONTENTS, self._analyzer, text), None
         if self._spec.feedback:
             tokens = java_class("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
-        context = java_class(_CONTEXT)(self._searcher, None, query, None, text, tokens, None, self._args)
+        context = anserini.reranker_context(self._searcher, query, self._args, text, tokens)
         return as_callable(bind(self._pipeline, 0, query, context))
-
-    @staticmethod
-    def read(result) -> tuple[list[str], list[float]]:
-        """Document ids and scores of a Callable's result."""
-        scored = as_java(_SCORED, result)
-        return list(scored.docids), list(scored.scores)
 
 
 def analyze(analyzer, text: str) -> list[str]:

@@ -102,9 +102,13 @@ class Workspace:
         """The converted files of a dataset."""
         return Collection(self.collections / suite / dataset)
 
-    def index(self, kind: str, suite: str, dataset: str) -> Path:
-        """An index folder; `kind` says what kind of index it is."""
-        return self.indexes / f"{kind}.{suite}-{dataset}"
+    def index(self, kind: str, suite: str, dataset: str, encoder: str | None = None) -> Path:
+        """An index folder; `kind` says what kind of index it is, `encoder` whose vectors it holds."""
+        return self.indexes / f"{kind}.{suite}-{dataset}{f'.{encoder}' if encoder else ''}"
+
+    def parts(self, vectors: Path) -> Path:
+        """Where shards gather that are to become the folder of vectors `vectors`."""
+        return self.cache / "parts" / vectors.name
 
     def run(self, suite: str, dataset: str, condition: str) -> Path:
         """A run file."""
@@ -115,6 +119,11 @@ class Workspace:
         return self.runs / f"run.{suite}-{dataset}.{condition}.scores.json"
 
     @property
+    def cache(self) -> Path:
+        """What may be deleted when no command runs, at the cost of time."""
+        return self.root / ".r2med-cache"
+
+    @property
     def hashes(self) -> Path:
         """Cache of file hashes; safe to delete."""
-        return self.root / ".r2med-cache" / "hashes.json"
+        return self.cache / "hashes.json"

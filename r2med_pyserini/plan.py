@@ -3,24 +3,23 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from . import adoption, collection, evaluation, hub, lucene, trec
+from . import adoption, collection, encoded_stages, evaluation, lexical_stages, models, trec
 from .artifacts import Artifact, Hashes, write_json
-from .conditions import BM25_OFFICIAL, Condition, IndexSpec
+from .conditions import Condition
+from .context import FORMATS, Context, Setting
+from .encoders.base import Settings
 from .errors import UsageError
-from .javatasks import JavaPool
-from .jvm import anserini_version
+from .models import DOCUMENT, QUERY, Model
 from .paths import CORPUS_FILE, Collection, Workspace
 from .rawfiles import locate
+from .specs import LUCENE
 from .stages import Progress, Result, Stage, execute, preview
 from .suites import Dataset, Suite, load_suite, require_data
-
-# Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
-FORMATS = {"fetch": 1, "collection": 1, "index": 1, "search": 2, "scores": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +37,22 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Where and how a plan is carried out. `source` is a folder to take raw files from, instead of the Hub."""
-
-    workspace: Workspace
-    hashes: Hashes
-    threads: int
-    source: Path | None = None
-
-
-@dataclass(frozen=True)
 class Plan:
-    """Stages in order of need, dataset by dataset, and the cells of the table that they fill."""
+    """Stages in order of need, and the cells of the table that they fill."""
 
-    suite: Suite
-    setting: Setting
+    context: Context
     stages: list[Stage]
     cells: list[Cell]
+
+    @property
+    def suite(self) -> Suite:
+        """The suite whose datasets are planned."""
+        return self.context.suite
+
+    @property
+    def setting(self) -> Setting:
+        """Where and how the plan is carried out."""
+        return self.context.setting
 
     def only(self, verb: str) -> list[Stage]:
         """The stages of one verb."""
@@ -69,11 +67,6 @@ class Plan:
         state = preview(self.stages, self.setting.hashes)
         self.setting.hashes.save()
         return state
-
-
-def index_serves(have: dict, want: dict) -> bool:
-    """An index that holds document vectors serves a condition that needs none."""
-    return have == want or have == {**want, "docvectors": True}
 
 
 def digest(dataset: Dataset, hashes: Hashes) -> str | None:
@@ -91,11 +84,14 @@ def prepare(
     conditions: Iterable[Condition] = (),
     source: Path | None = None,
     need_data: bool = True,
+    encoding: Settings | None = None,
+    encode: Iterable[Model] = (),
 ) -> Plan:
     """The plan for the datasets `slugs` (all, if there are none) of a suite, in the workspace of the environment.
 
     Raises UsageError for names that do not exist, and MissingData unless the raw files are there or can be fetched
-    (`need_data=False` leaves that open).
+    (`need_data=False` leaves that open). `encoding` says how models are run; those of `encode` encode every dataset,
+    whether a condition needs that or not.
     """
     workspace = Workspace.default()
     found = load_suite(suite, workspace)
@@ -110,24 +106,35 @@ def prepare(
                 raise UsageError(f"{dataset.raw} lies in {outputs}, where outputs go: move it elsewhere")
     if need_data:
         require_data(found, chosen)
-    return make_plan(conditions, found, chosen, Setting(workspace, Hashes(workspace.hashes), threads, source))
+    setting = Setting(workspace, Hashes(workspace.hashes), threads, source, encoding or Settings(threads=threads))
+    return make_plan(conditions, found, chosen, setting, encode)
 
 
-def make_plan(conditions: Iterable[Condition], suite: Suite, datasets: Iterable[Dataset], setting: Setting) -> Plan:
+def make_plan(
+    conditions: Iterable[Condition],
+    suite: Suite,
+    datasets: Iterable[Dataset],
+    setting: Setting,
+    encode: Iterable[Model] = (),
+) -> Plan:
     """Plan every condition on every dataset; stages that conditions share appear once.
 
-    Datasets come largest first, so that the long ones do not stand alone at the end.
+    Datasets come largest first, so that the long ones do not stand alone at the end; but what models encode comes
+    model by model, so that each is loaded once.
     """
-    conditions, datasets = list(conditions), list(datasets)
-    builder = _Builder(suite, setting, alone=len(datasets) == 1)
-    stages: list[Stage] = []
-    cells: list[Cell] = []
-    for dataset in sorted(datasets, key=_size, reverse=True):
-        more_stages, more_cells = builder.dataset(dataset, conditions)
-        stages += more_stages
-        cells += more_cells
+    conditions, datasets, encode = list(conditions), list(datasets), list(encode)
+    context = Context(suite, setting)
+    parts = [
+        _plan_dataset(context, dataset, conditions, encode, alone=len(datasets) == 1)
+        for dataset in sorted(datasets, key=_size, reverse=True)
+    ]
+    encoding = [(name, stage) for part in parts for name, stage in part.encoding]
+    stages = [stage for part in parts for stage in part.data]
+    stages += [stage for _, stage in sorted(encoding, key=lambda pair: pair[0])]
+    stages += [stage for part in parts for stage in part.retrieval]
+    cells = [cell for part in parts for cell in part.cells]
     cells.sort(key=lambda cell: (conditions.index(cell.condition), suite.datasets.index(cell.dataset)))
-    return Plan(suite, setting, stages, cells)
+    return Plan(context, stages, cells)
 
 
 def _size(dataset: Dataset) -> int:
@@ -136,117 +143,99 @@ def _size(dataset: Dataset) -> int:
     return corpus.stat().st_size if corpus else round((dataset.documents or 0) * words[1])
 
 
-class _Builder:
-    """Makes the stages of one plan; they share one pool of Java threads."""
+@dataclass
+class _Part:
+    """The stages of one dataset: until the collection is there, what models encode (with their names), the rest."""
 
-    def __init__(self, suite: Suite, setting: Setting, alone: bool):
-        self._suite, self._workspace, self._hashes = suite, setting.workspace, setting.hashes
-        self._source, self._alone = setting.source, alone
-        self._pool, self._hub = JavaPool(setting.threads), hub.Hub()
+    data: list[Stage]
+    encoding: list[tuple[str, Stage]] = field(default_factory=list)
+    retrieval: list[Stage] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
 
-    def dataset(self, dataset: Dataset, conditions: list[Condition]) -> tuple[list[Stage], list[Cell]]:
-        """The stages and cells of one dataset."""
-        fetched = [self._fetch(dataset)] if dataset.repo else []
-        converted = self._collection(dataset, tuple(fetched))
-        specs: dict[str, IndexSpec] = {}
-        for condition in conditions:  # conditions that share an index get one that serves all of them
-            name = _index_name(condition.index)
-            vectors = condition.index.docvectors or specs.get(name, condition.index).docvectors
-            specs[name] = replace(condition.index, docvectors=vectors)
-        indexes = {name: self._index(dataset, spec, converted) for name, spec in sorted(specs.items())}
-        stages, cells = [*fetched, converted, *indexes.values()], []
-        for condition in conditions:
-            run = self._run(dataset, condition, converted, indexes[_index_name(condition.index)])
-            scores = self._scores(dataset, condition, converted, run)
-            stages += [run, scores]
-            cells.append(Cell(condition, dataset, scores, run.artifact.path))
-        return stages, cells
+    def add(self, condition: Condition, dataset: Dataset, run: Stage, scores: Stage) -> None:
+        self.retrieval += [run, scores]
+        self.cells.append(Cell(condition, dataset, scores, run.artifact.path))
 
-    def _subject(self, dataset: Dataset, detail: str = "") -> str:
-        return f"{self._suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
 
-    def _fetch(self, dataset: Dataset) -> Stage:
-        artifact = Artifact(dataset.raw, folder=True, members=lambda folder: list(locate(folder).values()))
+def _plan_dataset(
+    context: Context, dataset: Dataset, conditions: list[Condition], encode: list[Model], alone: bool
+) -> _Part:
+    fetched = [_fetch(context, dataset, alone)] if dataset.repo else []
+    converted = _convert(context, dataset, tuple(fetched))
+    part = _Part([*fetched, converted])
+    lexical = lexical_stages.together([condition.index for condition in conditions if condition.index.kind == LUCENE])
+    indexes = {name: lexical_stages.index(context, dataset, spec, converted) for name, spec in lexical.items()}
+    part.retrieval += indexes.values()
+    vectors: dict[tuple[str, str], Stage] = {}
+    named = [models.load(condition.index.encoder) for condition in conditions if condition.index.encoder]
+    for model in dict.fromkeys([*named, *encode]):
+        for side in (DOCUMENT, QUERY):
+            stage = encoded_stages.encode(context, dataset, model, side, converted)
+            vectors[model.name, side] = replace(stage, on_demand=model not in encode)
+            part.encoding.append((model.name, vectors[model.name, side]))
+    for condition in conditions:
+        spec = condition.index
+        if spec.kind == LUCENE:
+            index = indexes[lexical_stages.index_name(spec)]
+            run = lexical_stages.run(context, dataset, condition, converted, index)
+        else:
+            name = f"{encoded_stages.index_name(spec)} {spec.encoder}"
+            if name not in indexes:
+                of_documents = vectors[spec.encoder, DOCUMENT]
+                indexes[name] = encoded_stages.index(context, dataset, spec, converted, of_documents)
+                part.retrieval.append(indexes[name])
+            of_queries = vectors[spec.encoder, QUERY]
+            run = encoded_stages.run(context, dataset, condition, converted, indexes[name], of_queries)
+        part.add(condition, dataset, run, _scores(context, dataset, condition, converted, run))
+    return part
 
-        def recipe() -> dict:
-            return {"fetch": FORMATS["fetch"], "repo": dataset.repo, "revision": dataset.revision}
 
-        def build(folder: Path) -> None:
-            if self._source is not None:
-                adoption.adopt(dataset, adoption.find_source(dataset, self._source, self._alone), folder)
-            elif artifact.made_by() is None and locate(dataset.raw):
-                adoption.adopt(dataset, dataset.raw, folder)
-            else:
-                self._hub.fetch(dataset, folder)
-            adoption.keep_guests(dataset.raw, artifact.files(), folder)
+def _fetch(context: Context, dataset: Dataset, alone: bool) -> Stage:
+    artifact = Artifact(dataset.raw, folder=True, members=lambda folder: list(locate(folder).values()))
+    source = context.setting.source
 
-        return Stage("fetch", self._subject(dataset), artifact, recipe, build)
+    def recipe() -> dict:
+        return {"fetch": FORMATS["fetch"], "repo": dataset.repo, "revision": dataset.revision}
 
-    def _collection(self, dataset: Dataset, fetched: tuple[Stage, ...]) -> Stage:
-        files = self._workspace.collection(self._suite.name, dataset.slug)
+    def build(folder: Path) -> None:
+        if source is not None:
+            adoption.adopt(dataset, adoption.find_source(dataset, source, alone), folder)
+        elif artifact.made_by() is None and locate(dataset.raw):
+            adoption.adopt(dataset, dataset.raw, folder)
+        else:
+            context.hub.fetch(dataset, folder)
+        adoption.keep_guests(dataset.raw, artifact.files(), folder)
 
-        def recipe() -> dict:
-            raw = {name: self._hashes.of(path) for name, path in locate(dataset.raw).items()}
-            return {"collection": FORMATS["collection"], "raw": raw}
+    return Stage("fetch", context.subject(dataset), artifact, recipe, build)
 
-        def build(path: Path) -> None:
-            collection.convert(dataset.raw, Collection(path))
 
-        return Stage("convert", self._subject(dataset), Artifact(files.root, folder=True), recipe, build, fetched)
+def _convert(context: Context, dataset: Dataset, fetched: tuple[Stage, ...]) -> Stage:
+    files = context.workspace.collection(context.suite.name, dataset.slug)
 
-    def _index(self, dataset: Dataset, spec: IndexSpec, converted: Stage) -> Stage:
-        files = Collection(converted.artifact.path)
-        name = _index_name(spec)
-        path = self._workspace.index(name, self._suite.name, dataset.slug)
+    def recipe() -> dict:
+        raw = {name: context.hash(path) for name, path in locate(dataset.raw).items()}
+        return {"collection": FORMATS["collection"], "raw": raw}
 
-        def recipe() -> dict:
-            made = {"index": FORMATS["index"], "anserini": anserini_version(), "docs": self._hashes.of(files.docs)}
-            return made | asdict(spec)
+    def build(path: Path) -> None:
+        collection.convert(dataset.raw, Collection(path))
 
-        def build(folder: Path) -> None:
-            expected = collection.indexable(collection.read_health(files))
-            lucene.build(files.corpus, folder, spec, expected, self._pool)
+    return Stage("convert", context.subject(dataset), Artifact(files.root, folder=True), recipe, build, fetched)
 
-        artifact = Artifact(path, folder=True)
-        subject = self._subject(dataset, name)
-        return Stage("index", subject, artifact, recipe, build, (converted,), on_demand=True, serves=index_serves)
 
-    def _run(self, dataset: Dataset, condition: Condition, converted: Stage, index: Stage) -> Stage:
-        files = Collection(converted.artifact.path)
-        path = self._workspace.run(self._suite.name, dataset.slug, condition.name)
+def _scores(context: Context, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
+    files = Collection(converted.artifact.path)
+    measures = evaluation.kept(condition.search.hits)
+    path = context.workspace.scores(context.suite.name, dataset.slug, condition.name)
 
-        def recipe() -> dict:
-            inputs = {"docs": self._hashes.of(files.docs), "topics": self._hashes.of(files.topics)}
-            how = {"exact_lengths": condition.index.exact_lengths, "search": condition.search.parameters()}
-            return {"search format": FORMATS["search"], "anserini": anserini_version()} | inputs | how
+    def recipe() -> dict:
+        inputs = {"run": context.hash(run.artifact.path), "qrels": context.hash(files.qrels)}
+        made = {"scores": FORMATS["scores"], "pytrec_eval": version("pytrec-eval-terrier")}
+        return made | {"measures": list(measures)} | inputs
 
-        def build(file: Path) -> None:
-            topics, documents = trec.read_topics(files.topics), collection.read_health(files)["documents"]
-            found = lucene.search(index.artifact.path, condition.search, documents, topics, self._pool)
-            exact = condition.search.model == BM25_OFFICIAL
-            trec.write_run(file, found, score_format=trec.EXACT_SCORE if exact else trec.PYSERINI_SCORE)
-
-        artifact = Artifact(path, folder=False)
-        return Stage("search", self._subject(dataset, condition.name), artifact, recipe, build, (converted,), (index,))
-
-    def _scores(self, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
-        files = Collection(converted.artifact.path)
-        measures = evaluation.kept(condition.search.hits)
-        path = self._workspace.scores(self._suite.name, dataset.slug, condition.name)
-
-        def recipe() -> dict:
-            inputs = {"run": self._hashes.of(run.artifact.path), "qrels": self._hashes.of(files.qrels)}
-            made = {"scores": FORMATS["scores"], "pytrec_eval": version("pytrec-eval-terrier")}
-            return made | {"measures": list(measures)} | inputs
-
-        build = partial(_evaluate, run.artifact.path, files.qrels, measures)
-        artifact = Artifact(path, folder=False)
-        return Stage("evaluate", self._subject(dataset, condition.name), artifact, recipe, build, (converted, run))
+    build = partial(_evaluate, run.artifact.path, files.qrels, measures)
+    artifact = Artifact(path, folder=False)
+    return Stage("evaluate", context.subject(dataset, condition.name), artifact, recipe, build, (converted, run))
 
 
 def _evaluate(run: Path, qrels: Path, measures: tuple[str, ...], file: Path) -> None:
     write_json(file, asdict(evaluation.evaluate(trec.read_qrels(qrels), trec.read_run(run), measures, foreign=False)))
-
-
-def _index_name(spec: IndexSpec) -> str:
-    return f"{spec.kind}-exact" if spec.exact_lengths else spec.kind

@@ -2,17 +2,31 @@
 
 import re
 from collections.abc import Mapping
+from importlib.metadata import version
 
 import yaml
 
+from . import __version__
 from .artifacts import replace_text
 from .conditions import Condition, Recorded, parse
 from .errors import BadInput
 from .evaluation import Scores
+from .jvm import anserini_version
+from .specs import FAISS_FLAT, FAISS_HNSW
 
 DIGITS = 4
 _KEY = re.compile(r"^recorded:.*\Z", re.MULTILINE | re.DOTALL)
 _LATER_KEY = re.compile(r"^\w+:", re.MULTILINE)
+
+
+def made_with(condition: Condition) -> dict[str, str]:
+    """The versions of what a condition's scores depend on."""
+    found = {"r2med-pyserini": __version__}
+    if condition.index.encoder is not None:
+        found |= {name: version(name) for name in ("torch", "transformers")}
+    if condition.index.kind in (FAISS_FLAT, FAISS_HNSW):
+        return found | {"faiss": version("faiss-cpu")}
+    return found | {"anserini": anserini_version()}
 
 
 def block(recorded: Mapping[str, Recorded]) -> str:

@@ -14,6 +14,10 @@ from .errors import R2medError, system_error
 TICK = 0.5  # seconds between two looks at what is running
 
 
+def _nothing() -> None:
+    """What most stages do afterwards."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """One step of a plan.
@@ -22,7 +26,8 @@ class Stage:
     up to date. `build` writes the artifact to the path that it is given; what `tools` make must be there by then, but
     the artifact does not depend on how they are made (an index with more in it gives the same run). A stage that is
     `on_demand` is carried out only if one that has it among its tools must build. `serves` says which older recipe
-    will do as well.
+    will do as well. Of stages that name the same `resource` one is built at a time. `status` says in a few words how
+    far a long build has come, and `afterwards` tidies up once the artifact is in its place.
     """
 
     verb: str
@@ -34,6 +39,9 @@ class Stage:
     tools: tuple["Stage", ...] = ()
     on_demand: bool = False
     serves: Rule = field(default=same)
+    resource: str | None = None
+    status: Callable[[], str] = str
+    afterwards: Callable[[], None] = _nothing
 
     def __str__(self) -> str:
         return f"{self.verb} {self.subject}"
@@ -53,7 +61,9 @@ class Stage:
             def still_true() -> bool:
                 return self.recipe() == recipe and all(tool.is_current(hashes) for tool in self.tools)
 
-            return self.artifact.make(recipe, self.build, hashes, self.serves, still_true)
+            built = self.artifact.make(recipe, self.build, hashes, self.serves, still_true)
+            self.afterwards()
+            return built
         except OSError as error:  # an input vanished, or cannot be read
             raise R2medError(f"{self}: {system_error(error)}") from error
 
@@ -152,29 +162,39 @@ class _Work:
         self._demanded = {stage for stage in stages if not stage.on_demand}
         self._started: set[Stage] = set()
         self._stale: set[Stage] = set()
+        self._taken: set[str] = set()  # resources in use
         self.done: set[Stage] = set()
         self.failed: dict[Stage, R2medError] = {}
 
     def ready(self, limit: int) -> list[tuple[Stage, _Job]]:
-        """The next jobs, at most `limit`, earliest stages first."""
+        """The next jobs, at most `limit`, earliest stages first.
+
+        Looks, which are quick, come before builds: so the earliest of all stages that want a resource gets it.
+        """
         jobs: list[tuple[Stage, _Job]] = []
         for stage in self._stages:
-            if len(jobs) == limit:
-                break
-            if stage in self._stale and self.done.issuperset(stage.tools):
-                self._stale.remove(stage)
-                jobs.append((stage, partial(self._build, stage)))
-            elif stage in self._demanded - self._started and self.done.issuperset(stage.needs):
+            if len(jobs) < limit and stage in self._demanded - self._started and self.done.issuperset(stage.needs):
                 self._started.add(stage)
                 jobs.append((stage, partial(self._look, stage)))
+        for stage in self._stages:
+            if len(jobs) < limit and stage in self._stale and self._can_build(stage):
+                self._stale.remove(stage)
+                self._taken.update([stage.resource] if stage.resource else [])
+                jobs.append((stage, partial(self._build, stage)))
         return jobs
+
+    def _can_build(self, stage: Stage) -> bool:
+        return stage.resource not in self._taken and self.done.issuperset(stage.tools)
 
     def _look(self, stage: Stage) -> _Found:
         stage.artifact.tidy()
         return _Found.CURRENT if stage.is_current(self._hashes) else _Found.STALE
 
     def _build(self, stage: Stage) -> _Found:
-        return _Found.BUILT if stage.make(self._hashes) else _Found.CURRENT
+        try:
+            return _Found.BUILT if stage.make(self._hashes) else _Found.CURRENT
+        finally:
+            self._taken.discard(stage.resource)
 
     def ended(self, stage: Stage, found: _Found) -> bool:
         """Take note of what a job found; whether the stage is done now."""

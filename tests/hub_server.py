@@ -1,11 +1,13 @@
-"""A stand-in of the Hugging Face Hub on this machine, which serves dataset files as the Hub does, and misbehaves.
+"""A stand-in of the Hugging Face Hub on this machine, which serves files as the Hub does, and misbehaves.
 
 Small files come from the Hub itself, under git's hash; large ones (LFS) by a redirect to a store of another origin,
-under their SHA-256. `HubServer.fail` puts a `Fault` on the requests for a file; `HubServer.requests` is what has been
-asked.
+under their SHA-256. `HubServer.fail` puts a `Fault` on the requests for a file, or for what the API says (INFO of a
+model, TREE, the list of its files); `HubServer.requests` is what has been asked. A model is called "models/OWNER/NAME",
+a dataset "OWNER/NAME".
 """
 
 import hashlib
+import json
 import math
 import re
 import socket
@@ -15,7 +17,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 
-_RESOLVE = re.compile(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+INFO, TREE = "revision", "tree"
+_RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_API = re.compile(rf"/api/(models/[^/]+/[^/]+)/({INFO}|{TREE})/([^/?]+)(\?recursive=true\b.*)?", re.IGNORECASE)
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
@@ -60,6 +64,13 @@ class _File:
             return hashlib.sha256(self.content).hexdigest()
         return hashlib.sha1(b"blob %d\0" % len(self.content) + self.content).hexdigest()
 
+    @property
+    def listed(self) -> dict:
+        """As a list of files tells of it."""
+        size = len(self.content)
+        lfs = {"lfs": {"oid": self.hash, "size": size, "pointerSize": 134}} if self.large else {}
+        return {"type": "file", "path": self.name, "size": size, "oid": self.hash[:40], **lfs}
+
 
 class HubServer:
     """The Hub, from entering the context to leaving it. Everything that its methods change may change while it runs."""
@@ -79,7 +90,9 @@ class HubServer:
         for server in self._servers:
             server.hub = self
             Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        self.url, self.store = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
+        ports = [server.server_port for server in self._servers]
+        # Two names, since a client may take another port of the same name for the Hub too.
+        self.url, self.store = f"http://127.0.0.1:{ports[0]}", f"http://localhost:{ports[1]}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,17 +128,24 @@ class HubServer:
         """The names of the files that were asked for so far, in order."""
         return [request.file for request in self.requests if request.method == method]
 
-    def find(self, path: str, authorization: str | None) -> "_File | tuple[int, str]":
-        """The file under a path, or the status and the error code with which the Hub refuses it."""
+    def find(self, path: str, authorization: str | None) -> "_File | list[_File] | tuple[int, str]":
+        """The file under a path, or what the API lists, or the status and the error code with which it is refused."""
         if path.startswith("/blobs/"):
             return self._blobs.get(path.removeprefix("/blobs/"), (404, "EntryNotFound"))
-        repo, revision, name = _RESOLVE.fullmatch(path).groups()
+        api = _API.fullmatch(path)
+        if api:
+            repo, _, revision, _ = api.groups()
+        else:
+            kind, repo, revision, name = _RESOLVE.fullmatch(path).groups()
+            repo = repo if kind else f"models/{repo}"
         if repo not in self._repositories:
             return (404 if authorization else 401), "RepoNotFound"
-        if repo in self._tokens and authorization != f"Bearer {self._tokens[repo]}":
-            return (403 if authorization else 401), "GatedRepo"
+        if repo in self._tokens and not api and authorization != f"Bearer {self._tokens[repo]}":
+            return (403 if authorization else 401), "GatedRepo"  # what the API says is open to everybody
         files = self._repositories[repo].get(revision)
-        return (404, "RevisionNotFound") if files is None else files.get(name, (404, "EntryNotFound"))
+        if files is None:
+            return 404, "RevisionNotFound"
+        return list(files.values()) if api else files.get(name, (404, "EntryNotFound"))
 
     def note(self, request: Request) -> Fault | None:
         """Record a request; the fault that is to befall it."""
@@ -162,7 +182,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         hub, authorization = self.server.hub, self.headers["Authorization"]
         found = hub.find(self.path, authorization)
-        name = found.name if isinstance(found, _File) else self.path.rpartition("/")[2]
+        api = _API.fullmatch(self.path)
+        asked = api[2] if api else self.path.rpartition("/")[2]
+        name = found.name if isinstance(found, _File) else asked
         fault = hub.note(Request(self.command, self.path, name, self.headers["Range"], authorization))
         kind = fault.kind if fault else None
         if kind == "hang":
@@ -171,10 +193,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._empty(fault.status, fault.headers)
         elif kind == "page":
             self._body(200, {"Content-Type": "text/html"}, b"<html>Please log in to this network.</html>", None)
-        elif not isinstance(found, _File):
+        elif isinstance(found, tuple):
             self._empty(found[0], {"X-Error-Code": found[1]})
+        elif isinstance(found, list):
+            self._list(found, asked, fault)
         else:
             self._serve(found, fault)
+
+    def _list(self, files: list[_File], asked: str, fault: Fault | None) -> None:
+        folders = {file.name.rpartition("/")[0] for file in files} - {""}
+        rows = [{"type": "directory", "path": folder, "size": 0, "oid": "0" * 40} for folder in sorted(folders)]
+        tree = rows + [file.listed for file in files]
+        info = {"id": "owner/name", "siblings": [{"rfilename": file.name} for file in files]}
+        body = json.dumps(tree if asked == TREE else info).encode()
+        self._body(200, {"Content-Type": "application/json"}, body, fault)
 
     def _serve(self, file: _File, fault: Fault | None) -> None:
         more = fault.after if fault and fault.kind == "size" else 0

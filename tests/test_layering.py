@@ -11,18 +11,24 @@ from r2med_pyserini.paths import PACKAGE
 ORDER = (
     "__init__",
     "errors", "suggest", "paths",
-    "textio", "jsonl", "artifacts", "trec", "rawfiles",
-    "suites", "collection", "adoption", "hub", "importing", "validation",
-    "evaluation", "published", "conditions",
-    "jvm", "javatasks", "official_bm25", "lucene",
+    "textio", "jsonl", "artifacts", "trec", "rawfiles", "yamlfile",
+    "suites", "collection", "adoption", "hubclient", "hub", "importing", "validation",
+    "evaluation", "published", "models", "weights", "specs", "conditions",
+    "encoders.base", "encoders.batching", "encoders.devices", "encoders.loading", "encoders.tokens",
+    "encoders.running", "encoders.dense", "encoders.sparse", "encoders.onnx", "encoders.own_code", "encoders.api",
+    "encoders.__init__", "vectors",
+    "jvm", "javatasks", "official_bm25", "anserini", "lucene", "impacts", "lucene_dense", "faiss_index",
     "recording", "verdicts",
     "stages", "outcome",
-    "plan", "commands",
+    "context", "lexical_stages", "encoded_stages", "plan", "commands",
     "report.__init__", "report.grid", "report.evaluation", "report.progress", "report.published", "report.table",
-    "datasets", "experiments", "doctor", "cleaning", "passthrough",
-    "cli", "__main__",
+    "datasets", "experiments", "encoding", "doctor", "cleaning", "passthrough",
+    "options", "cli", "__main__",
 )  # fmt: skip
-HEAVY = {"torch", "transformers", "pyserini", "jnius", "jnius_config", "faiss", "pandas"}
+HEAVY = {
+    "faiss", "huggingface_hub", "jnius", "jnius_config", "numpy", "onnxruntime", "openai", "pandas", "pyserini",
+    "scipy", "sentence_transformers", "torch", "transformers",
+}  # fmt: skip
 LONGEST = 400
 NAME = PACKAGE.name
 
@@ -60,10 +66,14 @@ def within_package(tree: ast.AST, module: str) -> set[str]:
     return found
 
 
+def for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
     """All that runs when a module is imported."""
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not for_type_checkers(child):
             yield child
             yield from outside_functions(child)
 
@@ -116,6 +126,8 @@ def test_the_walk_sees_every_way_to_import(module, source, found):
         ("try:\n    from faiss import x\nexcept ImportError:\n    pass", True),
         ("class A:\n    import pandas", True),
         ("def f():\n    import torch", False),
+        ("if TYPE_CHECKING:\n    import torch", False),
+        ("if CHECKING:\n    import torch", True),
         ("class A:\n    def f(self):\n        import jnius", False),
     ],
 )

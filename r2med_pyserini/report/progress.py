@@ -35,7 +35,22 @@ class Printer:
             count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
             click.echo(f"{count} {stage.verb:<8} {stage.subject}  {progress.seconds:.1f} s", file=self._stream)
         if progress.running and (self._live or self._due()):
-            names = ", ".join(str(stage) for stage in progress.running)
+            names = ", ".join(f"{stage} {stage.status()}".rstrip() for stage in progress.running)
             text = f"{time.monotonic() - self._began:.0f} s  {progress.done}/{progress.total} done, now: {names}"
             self._stream.write(text[: shutil.get_terminal_size().columns - 1] if self._live else f"{text}\n")
         self._stream.flush()
+
+
+class Counter:
+    """Writes to `stream` how many of how many texts are done; call it as often as you like."""
+
+    def __init__(self, stream: TextIO):
+        self._stream, self._every = stream, 1 if stream.isatty() else LOG_EVERY
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """Show it, unless something was shown a moment ago."""
+        now = time.monotonic()
+        if now - self._last >= self._every:
+            self._last = now
+            click.echo(f"{now - self._began:.0f} s  {name}: {done:,} of {total:,} texts", file=self._stream)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini.conditions import MAX_HITS, names
+from r2med_pyserini.conditions import names
+from r2med_pyserini.specs import MAX_HITS
 from r2med_pyserini.paths import MINI, Workspace
 
 from .helpers import Result, hits, r2med_in, rows, write_dataset

@@ -1,0 +1,192 @@
+"""Retrieval by models as stages: vectors of documents and of queries, an index of the former, and the run."""
+
+from collections.abc import Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import orjson
+
+from . import collection, faiss_index, impacts, lucene_dense, models, trec
+from .artifacts import Artifact
+from .conditions import Condition
+from .context import FORMATS, Context
+from .encoders.base import AUTO
+from .faiss_index import kept, unit
+from .jvm import anserini_version
+from .models import DOCUMENT, QUERY, Model
+from .paths import Collection
+from .specs import COSINE, FAISS_FLAT, FAISS_HNSW, IMPACT, LUCENE_FLAT, LUCENE_HNSW, IndexSpec
+from .stages import Stage
+from .suites import Dataset
+from .vectors import Job, Vectors, discard, put_together
+
+_SHORT = {"metric": "", "scale": "scale", "m": "m", "ef_construction": "efc"}
+_USUAL = {"metric": COSINE, "scale": 100.0, "m": 16, "ef_construction": 100}
+SIDES = {DOCUMENT: "documents", QUERY: "queries"}
+
+
+def job(context: Context, dataset: Dataset, model: Model, side: str) -> Job:
+    """What there is to encode of one side of a dataset."""
+    files = context.workspace.collection(context.suite.name, dataset.slug)
+    texts = partial(documents, files.docs) if side == DOCUMENT else lambda: trec.read_topics(files.topics).items()
+    parts = context.workspace.parts(_place(context, dataset, model, side))
+    return Job(model, side, dataset.slug, texts, parts)
+
+
+def documents(docs: Path) -> Iterator[tuple[str, str]]:
+    """Id and text of every document of a collection, in its order."""
+    with docs.open("rb") as file:
+        for line in file:
+            row = orjson.loads(line)
+            yield row["id"], row["contents"]
+
+
+def _place(context: Context, dataset: Dataset, model: Model, side: str) -> Path:
+    kind = "vectors" if side == DOCUMENT else "query-vectors"
+    return context.workspace.index(kind, context.suite.name, dataset.slug, model.name)
+
+
+def _serves(have: dict, want: dict) -> bool:
+    """Whoever leaves the precision open takes what is there."""
+    return have == want or (want["dtype"] == AUTO and have == want | {"dtype": have.get("dtype")})
+
+
+class _Meter:
+    """How many of how many texts are done, for the progress line."""
+
+    def __init__(self) -> None:
+        self._done = self._total = 0
+
+    def start(self, total: int) -> None:
+        self._done, self._total = 0, total
+
+    def advance(self, more: int) -> None:
+        self._done += more
+
+    def __str__(self) -> str:
+        return f"({self._done:,} of {self._total:,} texts)" if self._total else ""
+
+
+def encode(context: Context, dataset: Dataset, model: Model, side: str, converted: Stage) -> Stage:
+    """The stage that encodes the documents, or the queries, of a dataset."""
+    work, meter = job(context, dataset, model, side), _Meter()
+    artifact = Artifact(_place(context, dataset, model, side), folder=True)
+    files = Collection(converted.artifact.path)
+
+    def recipe() -> dict:
+        texts = context.hash(files.docs if side == DOCUMENT else files.topics)
+        return {"vectors": FORMATS["vectors"], "texts": texts} | _how(context, dataset, model, side)
+
+    def build(folder: Path) -> None:
+        meter.start(collection.read_health(files)["documents" if side == DOCUMENT else "queries"])
+        put_together(work, context.encoders, folder, artifact.path, meter.advance)
+
+    return Stage(
+        "encode", context.subject(dataset, f"{model.name} {SIDES[side]}"), artifact, recipe, build, (converted,),
+        on_demand=True, serves=_serves, resource="encoder", status=meter.__str__, afterwards=partial(discard, work.parts),
+    )  # fmt: skip
+
+
+def _how(context: Context, dataset: Dataset, model: Model, side: str) -> dict:
+    """All that vectors depend on but the texts. The precision may be left open: see `_serves`."""
+    return {"model": model.recipe(side, dataset.slug), "dtype": context.setting.models.dtype}
+
+
+def index_name(spec: IndexSpec) -> str:
+    """What the index's folder is called before the dataset: its kind, and the settings that are not the usual ones."""
+    similarity = models.load(spec.encoder).similarity
+    usual = _USUAL | {"metric": similarity}
+    odd = {key: value for key, value in spec.parameters().items() if key in _SHORT and value != usual[key]}
+    return spec.kind + "".join(
+        f"-{_SHORT[key]}{value:g}" if key != "metric" else f"-{value}" for key, value in odd.items()
+    )
+
+
+def index(context: Context, dataset: Dataset, spec: IndexSpec, converted: Stage, vectors: Stage) -> Stage:
+    """The stage that builds an index of vectors."""
+    model, files = models.load(spec.encoder), Collection(converted.artifact.path)
+    path = context.workspace.index(index_name(spec), context.suite.name, dataset.slug, spec.encoder)
+
+    def recipe() -> dict:
+        made = {"index": FORMATS["index"], "docs": context.hash(files.docs)} | _library(spec)
+        return made | spec.parameters() | _how(context, dataset, model, DOCUMENT)
+
+    def build(folder: Path) -> None:
+        found = Vectors(vectors.artifact.path)
+        if spec.kind == IMPACT:
+            impacts.build(found.parts(), found.vocabulary(), folder, spec.scale, context.pool)
+        elif spec.kind in (FAISS_FLAT, FAISS_HNSW):
+            faiss_index.build(found.parts(), folder, spec)
+        else:
+            lucene_dense.build(((ids, unit(part)) for ids, part in found.parts()), folder, spec, context.pool)
+
+    artifact = Artifact(path, folder=True)
+    subject = context.subject(dataset, f"{index_name(spec)} {spec.encoder}")
+    needs, tools = (converted,), (vectors,)
+    return Stage("index", subject, artifact, recipe, build, needs, tools, on_demand=True, serves=_serves)
+
+
+def _library(spec: IndexSpec) -> dict[str, str]:
+    """What builds the index, and its version."""
+    if spec.kind in (FAISS_FLAT, FAISS_HNSW):
+        return {"faiss": version("faiss-cpu")}
+    return {"anserini": anserini_version()}
+
+
+def run(
+    context: Context, dataset: Dataset, condition: Condition, converted: Stage, index: Stage, queries: Stage
+) -> Stage:
+    """The stage that searches for every topic of a dataset."""
+    spec, how = condition.index, condition.search
+    model, files = models.load(spec.encoder), Collection(converted.artifact.path)
+    path = context.workspace.run(context.suite.name, dataset.slug, condition.name)
+
+    def recipe() -> dict:
+        made = {"search format": FORMATS["search"]} | context.inputs(converted)
+        sides = {side: model.recipe(side, dataset.slug) for side in (DOCUMENT, QUERY)}
+        dtype = {"dtype": context.setting.models.dtype}
+        return made | dtype | sides | {"index": spec.parameters(), "search": how.parameters()}
+
+    def build(file: Path) -> None:
+        topics = Vectors(queries.artifact.path)
+        if spec.kind == IMPACT:
+            form, found = trec.PYSERINI_SCORE, _search_impacts(context, index, condition, topics)
+        elif spec.kind in (LUCENE_FLAT, LUCENE_HNSW):
+            form, found = trec.EXACT_SCORE, _search_lucene(context, index, condition, topics)
+        else:
+            count = collection.read_health(files)["documents"]
+            asked = topics.ids, topics.matrix()
+            threads = context.setting.threads
+            form = trec.EXACT_SCORE
+            found = faiss_index.search(index.artifact.path, spec, how, count, asked, threads)
+        trec.write_run(file, found, score_format=form)
+
+    artifact, subject = Artifact(path, folder=False), context.subject(dataset, condition.name)
+    tools = (index, queries)
+    return Stage("search", subject, artifact, recipe, build, (converted,), tools, serves=_serves)
+
+
+def _search_impacts(context: Context, index: Stage, condition: Condition, topics: Vectors) -> Iterator[tuple]:
+    matrix, vocabulary, scale = topics.matrix(), topics.vocabulary(), condition.index.scale
+    weights = {name: impacts.query_weights(matrix[row], vocabulary, scale) for row, name in enumerate(topics.ids)}
+    how = condition.search
+    for query, ids, scores in impacts.search(index.artifact.path, how.hits + how.remove_query, weights, context.pool):
+        yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
+
+
+def _search_lucene(context: Context, index: Stage, condition: Condition, topics: Vectors) -> Iterator[tuple]:
+    how, vectors = condition.search, unit(topics.matrix())
+    asked = dict(zip(topics.ids, vectors, strict=True))
+    hits = how.hits + how.remove_query
+    kind, candidates = condition.index.kind, how.ef_search
+    for query, ids, scores in lucene_dense.search(index.artifact.path, kind, hits, candidates, asked, context.pool):
+        yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
+
+
+def truncations(stages: list[Stage]) -> Iterator[str]:
+    """What was cut of the texts of encode stages that are done, in sentences."""
+    for stage in stages:
+        found = Vectors(stage.artifact.path)
+        if found.truncated:
+            yield f"{stage.subject}: {found.truncated:,} of {len(found.ids):,} cut at the model's length"

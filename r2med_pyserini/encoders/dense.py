@@ -1,0 +1,75 @@
+"""Bi-encoders through sentence-transformers: its own folders, and transformers' with the pooling that the facts say."""
+
+from pathlib import Path
+
+from ..errors import R2medError
+from ..models import CLS, LAST, MEAN, OWN, SENTENCE_TRANSFORMERS, Model
+from .loading import loading, require
+from .running import Route
+from .tokens import TextTokenizer
+
+_POOLING = {MEAN: "mean", CLS: "cls", LAST: "lasttoken"}
+
+
+def load(model: Model, folder: Path, dtype: str, trust_remote_code: bool) -> Route:
+    """The modules of a model whose files are in `folder`, with weights in `dtype`. Raises R2medError."""
+    require("sentence_transformers")
+    with loading(model.name):
+        from sentence_transformers import SentenceTransformer
+
+        how = {"model_kwargs": {"dtype": dtype, "trust_remote_code": trust_remote_code}}
+        if model.loader == SENTENCE_TRANSFORMERS:
+            found = SentenceTransformer(
+                str(folder), device="cpu", local_files_only=True, trust_remote_code=trust_remote_code, **how
+            )
+        else:
+            found = SentenceTransformer(modules=_modules(model, folder, how), device="cpu")
+    _check_pooling(model, found)
+    if not model.pool_prompt:
+        found.set_pooling_include_prompt(False)
+    if model.bidirectional:
+        _see_both_ways(found)
+    found.eval()
+    tokenizer = TextTokenizer(found.tokenizer, model, found.max_seq_length)
+    return Route(tokenizer, found, lambda module, features: _vectors(module, features, model.normalize))
+
+
+def _modules(model: Model, folder: Path, how: dict) -> list:
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    body = Transformer(str(folder), **how)
+    return [body, Pooling(body.get_embedding_dimension(), pooling_mode=_POOLING[model.pooling])]
+
+
+def _check_pooling(model: Model, found) -> None:
+    """The facts and the files must tell the same of pooling, or one of them is wrong."""
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    modes = [module.pooling_mode for module in found if isinstance(module, Pooling)]
+    if model.pooling != OWN and modes != [_POOLING[model.pooling]]:
+        raise R2medError(f"model {model.name}: models.yaml says pooling {model.pooling}, its files say {modes}")
+
+
+def _see_both_ways(found) -> None:
+    """Run a decoder without its causal mask.
+
+    transformers builds the mask by the configuration; attention without any padding goes by each layer's own flag.
+    """
+    found[0].model.config.is_causal = False
+    for module in found.modules():
+        if hasattr(module, "is_causal"):
+            module.is_causal = False
+
+
+def _vectors(module, features: dict, normalize: bool):
+    """Vectors of one batch, float32: pooled in float32 whatever the model computes in."""
+    import torch
+
+    body, *rest = module
+    features = body(features)
+    with torch.autocast(features["token_embeddings"].device.type, enabled=False):
+        features["token_embeddings"] = features["token_embeddings"].float()
+        for part in rest:
+            features = part.float()(features)
+        vectors = features["sentence_embedding"]
+        return torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors

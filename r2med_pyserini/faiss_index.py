@@ -1,0 +1,133 @@
+"""FAISS indexes in Pyserini's layout: a folder with `index` and `docid`, which its FaissSearcher opens."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .artifacts import write_json
+from .errors import R2medError
+from .specs import COSINE, FAISS_HNSW, IndexSpec, SearchSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_INDEX, _IDS, _ABOUT = "index", "docid", "about.json"
+
+
+def unit(vectors: "np.ndarray") -> "np.ndarray":
+    """Float32 vectors of length 1, [texts, dimensions]; a zero vector stays one, so that its cosine is 0."""
+    import numpy as np
+
+    vectors = np.array(vectors, dtype=np.float32, order="C")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+
+
+def ready(vectors: "np.ndarray", metric: str) -> "np.ndarray":
+    """Float32 vectors whose inner products rank by `metric`."""
+    import numpy as np
+
+    return unit(vectors) if metric == COSINE else np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def build(parts: Iterable[tuple[list[str], "np.ndarray"]], folder: Path, spec: IndexSpec) -> None:
+    """Put the vectors of (ids, vectors [texts, dimensions]), which come a part at a time, into a FAISS index.
+
+    The index ranks by inner product; for COSINE its vectors have unit length. An HNSW graph is grown by one thread,
+    since its edges depend on the order in which vectors come. Raises R2medError.
+    """
+    import faiss
+
+    index, ids = None, []
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        for names, vectors in parts:
+            if index is None:
+                index = _empty(vectors.shape[1], spec)
+            index.add(ready(vectors, spec.metric))
+            ids += names
+    finally:
+        faiss.omp_set_num_threads(threads)
+    if index is None:
+        raise R2medError("there is no document to index")
+    faiss.write_index(index, str(folder / _INDEX))
+    (folder / _IDS).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+    write_json(folder / _ABOUT, spec.parameters() | {"dimensions": index.d, "documents": index.ntotal})
+
+
+def _empty(dimensions: int, spec: IndexSpec):
+    import faiss
+
+    if spec.kind != FAISS_HNSW:
+        return faiss.IndexFlatIP(dimensions)
+    index = faiss.IndexHNSWFlat(dimensions, spec.m, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = spec.ef_construction
+    return index
+
+
+def _open(folder: Path, spec: IndexSpec, documents: int):
+    """The index and its ids. Raises R2medError if they do not fit together, or are of another kind."""
+    import faiss
+
+    about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+    for key in ("kind", "metric", "encoder"):
+        if about.get(key) != getattr(spec, key):
+            raise R2medError(f"{folder}: its {key} is {about.get(key)}, but {getattr(spec, key)} is wanted")
+    try:
+        index = faiss.read_index(str(folder / _INDEX))
+    except RuntimeError as error:
+        raise R2medError(f"{folder / _INDEX}: FAISS cannot read it: remove {folder}, and it is made anew") from error
+    ids = (folder / _IDS).read_text(encoding="utf-8").split("\n")[:-1]
+    if not index.ntotal == len(ids) == documents:
+        raise R2medError(
+            f"{folder}: {index.ntotal:,} vectors and {len(ids):,} ids for {documents:,} documents: "
+            "remove it, and it is made anew"
+        )
+    return index, ids
+
+
+def search(
+    folder: Path,
+    spec: IndexSpec,
+    how: SearchSpec,
+    documents: int,
+    queries: tuple[list[str], "np.ndarray"],
+    threads: int,
+) -> Iterator[tuple[str, list[str], list[float]]]:
+    """Search for every query, (ids, vectors [queries, dimensions]): (query id, document ids, scores), in their order.
+
+    At most `how.hits` hits each, best first, equal scores by document id. Raises R2medError.
+    """
+    import faiss
+    import numpy as np
+
+    index, ids = _open(folder, spec, documents)
+    names, vectors = queries
+    if vectors.shape[1] != index.d:
+        raise R2medError(f"{folder}: vectors of {index.d} dimensions, but queries of {vectors.shape[1]}")
+    if how.ef_search is not None:
+        index.hnsw.efSearch = how.ef_search
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(threads)
+    try:
+        wanted = min(how.hits + how.remove_query, index.ntotal)
+        all_scores, all_positions = index.search(ready(vectors, spec.metric), wanted)
+    finally:
+        faiss.omp_set_num_threads(before)
+    places = np.empty(len(ids), np.int64)  # of each id among the sorted ones
+    places[np.array(sorted(range(len(ids)), key=ids.__getitem__))] = np.arange(len(ids))
+    for name, scores, positions in zip(names, all_scores, all_positions, strict=True):
+        scores, positions = scores[positions >= 0], positions[positions >= 0]  # -1 stands where a graph found no more
+        order = np.lexsort((places[positions], -scores))
+        found = [(ids[positions[at]], float(scores[at])) for at in order]
+        yield name, *kept(name, found, how)
+
+
+def kept(query: str, found: list[tuple[str, float]], how: SearchSpec) -> tuple[list[str], list[float]]:
+    """The hits of a query, (document, score), that a run keeps, as ids and scores."""
+    if how.remove_query:
+        found = [hit for hit in found if hit[0] != query]
+    found = found[: how.hits]
+    return [document for document, _ in found], [score for _, score in found]

@@ -1,0 +1,252 @@
+"""Vectors of a collection's texts on disk, in shards that outlive an interruption.
+
+A shard holds the vectors of SHARD consecutive texts, as a file that is named by all that they depend on: the facts
+about the model, the precision, and the texts themselves. So work that was interrupted goes on at the shard, a changed
+text costs its shard alone, and a changed setting finds nothing to reuse. Finished shards gather in a folder of parts,
+where several processes and machines may put them; when all are there they are put together in the order of the texts.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import batched
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import encoders
+from .artifacts import sha256, write_json
+from .encoders import Encoders
+from .encoders.base import Advance
+from .errors import R2medError
+from .models import SPARSE, Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse
+
+SHARD = 1024
+_RECORD, _IDS, _VOCABULARY = "encoding.json", "docid", "vocabulary.json"
+_NEW = "new-"  # before the name of a shard that is being written
+
+Texts = Iterable[tuple[str, str]]  # id, text
+Matrix = "np.ndarray | scipy.sparse.csr_matrix"
+
+
+@dataclass(frozen=True)
+class Job:
+    """The texts of one side of a dataset, to be encoded by one model."""
+
+    model: Model
+    side: str
+    dataset: str
+    texts: Callable[[], Texts]
+    parts: Path
+
+    def key(self, precision: str) -> dict:
+        """All that the vector of a text depends on, but the text."""
+        return {"model": self.model.recipe(self.side, self.dataset), "precision": precision}
+
+
+@dataclass(frozen=True)
+class _Shard:
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    name: str
+
+    @classmethod
+    def of(cls, job: Job, precision: str) -> Iterator["_Shard"]:
+        """The shards of a job, in order; one is in memory at a time."""
+        key = json.dumps(job.key(precision), sort_keys=True)
+        for items in batched(job.texts(), SHARD):
+            ids, texts = zip(*items, strict=True)
+            digest = hashlib.sha256(json.dumps([key, texts]).encode()).hexdigest()
+            yield cls(ids, texts, digest[:32])
+
+
+def make_parts(job: Job, models: Encoders, advance: Advance, part: tuple[int, int] = (1, 1)) -> int:
+    """Encode the shards of a job that are not there yet, and return how many these were.
+
+    Of `part` (i, n) every n-th shard is meant, from the i-th on, so that n processes share the work. `advance` is told
+    how many more texts are done. Raises R2medError.
+    """
+    number, of = part
+    precision, made = encoders.precision(job.model, models.settings), 0
+    for position, shard in enumerate(_Shard.of(job, precision)):
+        if position % of != number - 1:
+            continue
+        if _find(job.model, shard.name, (job.parts,)):
+            advance(len(shard.texts))
+        else:
+            _encode(job, shard, models, advance)
+            made += 1
+    return made
+
+
+def put_together(job: Job, models: Encoders, folder: Path, older: Path, advance: Advance) -> None:
+    """Fill `folder` with all vectors of a job, encoding what is neither among its parts nor in the folder `older`.
+
+    Raises R2medError.
+    """
+    precision = encoders.precision(job.model, models.settings)
+    shards, ids, fresh = [], [], False
+    for shard in _Shard.of(job, precision):
+        found = _find(job.model, shard.name, (job.parts, older))
+        if found:
+            advance(len(shard.texts))
+        else:
+            found, fresh = _encode(job, shard, models, advance), True
+        _link(found, folder / found.name)
+        cut = json.loads(_note(found).read_text(encoding="utf-8"))["truncated"]
+        _link(_note(found), _note(folder / found.name))
+        shards.append({"file": found.name, "texts": len(shard.ids), "truncated": cut})
+        ids += shard.ids
+    if job.model.kind == SPARSE:
+        write_json(folder / _VOCABULARY, models.get(job.model).vocabulary())
+    (folder / _IDS).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+    device = models.get(job.model).device if fresh else None
+    record = {"model": job.model.name, "side": job.side, "precision": precision, "last encoded on": device}
+    write_json(folder / _RECORD, record | {"shards": shards})
+
+
+def discard(parts: Path) -> None:
+    """Remove what `make_parts` has gathered; to be called when all of it has been put together."""
+    if parts.is_dir():
+        for path in parts.iterdir():
+            if not path.name.startswith(_NEW):  # which another process is about to finish
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            parts.rmdir()
+
+
+def _find(model: Model, name: str, places: Sequence[Path]) -> Path | None:
+    """The file of a shard, if one of the places has it undamaged."""
+    for place in places:
+        path = place / _file(model, name)
+        with suppress(OSError, ValueError, KeyError):
+            if json.loads(_note(path).read_text(encoding="utf-8"))["sha256"] == sha256(path):
+                return path
+    return None
+
+
+def _file(model: Model, name: str) -> str:
+    return f"{name}.npz" if model.kind == SPARSE else f"{name}.npy"
+
+
+def _note(shard: Path) -> Path:
+    """The file beside a shard that says how many of its texts were cut, and the shard's hash."""
+    return shard.with_suffix(".json")
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file in another place, where the disk can without taking room."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        target.write_bytes(source.read_bytes())
+
+
+def _encode(job: Job, shard: _Shard, models: Encoders, advance: Advance) -> Path:
+    """Encode one shard into the folder of parts, where it is whole from the moment that it is there."""
+    encoder = models.get(job.model)
+    found = encoder.encode(shard.texts, job.side, job.dataset, advance)
+    _check(job, shard, found.vectors)
+    job.parts.mkdir(parents=True, exist_ok=True)
+    path = job.parts / _file(job.model, shard.name)
+    new = path.with_name(f"{_NEW}{os.getpid()}-{path.name}")
+    try:
+        _save(new, found.vectors, encoder.precision)
+        write_json(_note(new), {"truncated": found.truncated, "sha256": sha256(new)})
+        _note(new).replace(_note(path))
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+        _note(new).unlink(missing_ok=True)
+    return path
+
+
+def _check(job: Job, shard: _Shard, vectors: Matrix) -> None:
+    """Raise R2medError where a vector is none: NaN, infinite, or of another number of dimensions."""
+    import numpy as np
+
+    texts, dimensions = vectors.shape
+    model = job.model
+    if texts != len(shard.ids) or dimensions != model.dimensions:
+        wanted = f"{len(shard.ids)} of {model.dimensions}"
+        raise R2medError(f"model {model.name} gave {texts} vectors of {dimensions} dimensions; {wanted} are wanted")
+    if model.kind == SPARSE:
+        good = np.ones(texts, bool)
+        rows = np.repeat(np.arange(texts), np.diff(vectors.indptr))
+        good[rows[~np.isfinite(vectors.data)]] = False
+    else:
+        good = np.isfinite(vectors).all(axis=1)
+    if not good.all():
+        name = shard.ids[int(np.flatnonzero(~good)[0])]
+        text = f"model {model.name}: the vector of {job.side} {name} holds NaN or infinite values"
+        raise R2medError(f"{text} (half precision may overflow: try --dtype float32)")
+
+
+def _save(path: Path, vectors: Matrix, precision: str) -> None:
+    import numpy as np
+
+    with path.open("wb") as file:
+        if isinstance(vectors, np.ndarray):
+            np.save(file, vectors.astype(np.float16 if precision == "float16" else np.float32))
+        else:
+            from scipy.sparse import save_npz
+
+            save_npz(file, vectors, compressed=False)
+
+
+class Vectors:
+    """The vectors that `put_together` has put into a folder."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._shards = json.loads((folder / _RECORD).read_text(encoding="utf-8"))["shards"]
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the texts, in their order."""
+        return (self._folder / _IDS).read_text(encoding="utf-8").split("\n")[:-1]
+
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut at the model's length."""
+        return sum(shard["truncated"] for shard in self._shards)
+
+    def vocabulary(self) -> list[str]:
+        """The token of each dimension, of sparse vectors."""
+        return json.loads((self._folder / _VOCABULARY).read_text(encoding="utf-8"))
+
+    def parts(self) -> Iterator[tuple[list[str], Matrix]]:
+        """Ids and vectors, a shard at a time: float32 or float16 [texts, dimensions] mapped from disk, or sparse."""
+        start = 0
+        for shard in self._shards:
+            yield self.ids[start : start + shard["texts"]], _load(self._folder / shard["file"])
+            start += shard["texts"]
+
+    def matrix(self) -> Matrix:
+        """All vectors at once, float32; for queries."""
+        import numpy as np
+
+        found = [vectors for _, vectors in self.parts()]
+        if isinstance(found[0], np.ndarray):
+            return np.concatenate(found).astype(np.float32)
+        from scipy.sparse import vstack
+
+        return vstack(found, format="csr")
+
+
+def _load(path: Path) -> Matrix:
+    import numpy as np
+
+    if path.suffix == ".npy":
+        return np.load(path, mmap_mode="r")
+    from scipy.sparse import load_npz
+
+    return load_npz(path)
