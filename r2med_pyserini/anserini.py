@@ -28,8 +28,8 @@ def build(
     """Run Anserini's indexer of that class, told by the words of its command line: what users are shown is what runs.
 
     `prepare` may still change the Java object before it runs; it is called holding JAVA. `subject` says in messages
-    what is being indexed. If another number of documents arrives than `expected`, R2medError is raised, since Anserini
-    itself only logs the documents that it could not index.
+    what is being indexed. If another number of documents arrives than `expected`, or if segments are left that were to
+    be merged, R2medError is raised, since Anserini itself only logs what it could not do.
     """
 
     def make():
@@ -48,13 +48,15 @@ def build(
         pool.run(indexer, make)
         with JAVA:
             reader = _open(index)
-            found = reader.numDocs()
+            found, segments = reader.numDocs(), reader.leaves().size()
             reader.close()
     if found != expected:
         raise R2medError(
             f"{subject}: {found:,} of {expected:,} documents reached the index; see Anserini's messages above; "
             "if the data changed meanwhile, run the same command again"
         )
+    if "-optimize" in words and segments > 1:
+        raise R2medError(f"{subject}: its {segments} segments were not merged; see Anserini's messages above")
 
 
 @contextmanager

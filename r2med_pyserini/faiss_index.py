@@ -38,6 +38,7 @@ def build(parts: Iterable[tuple[list[str], "np.ndarray"]], folder: Path, spec: I
     since its edges depend on the order in which vectors come. Raises R2medError.
     """
     import faiss
+    import numpy as np
 
     index, ids = None, []
     threads = faiss.omp_get_max_threads()
@@ -46,7 +47,11 @@ def build(parts: Iterable[tuple[list[str], "np.ndarray"]], folder: Path, spec: I
         for names, vectors in parts:
             if index is None:
                 index = _empty(vectors.shape[1], spec)
-            index.add(ready(vectors, spec.metric))
+            vectors = ready(vectors, spec.metric)
+            good = np.isfinite(vectors).all(axis=1)
+            if not good.all():
+                raise R2medError(f"document {names[np.argmin(good)]}: its vector holds NaN or infinite values")
+            index.add(vectors)
             ids += names
     finally:
         faiss.omp_set_num_threads(threads)
@@ -71,15 +76,16 @@ def _open(folder: Path, spec: IndexSpec, documents: int):
     """The index and its ids. Raises R2medError if they do not fit together, or are of another kind."""
     import faiss
 
-    about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-    for key in ("kind", "metric", "encoder"):
-        if about.get(key) != getattr(spec, key):
-            raise R2medError(f"{folder}: its {key} is {about.get(key)}, but {getattr(spec, key)} is wanted")
     try:
+        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        found = {key: about.get(key) for key in spec.parameters()}
+        ids = (folder / _IDS).read_text(encoding="utf-8").split("\n")[:-1]
         index = faiss.read_index(str(folder / _INDEX))
-    except RuntimeError as error:
-        raise R2medError(f"{folder / _INDEX}: FAISS cannot read it: remove {folder}, and it is made anew") from error
-    ids = (folder / _IDS).read_text(encoding="utf-8").split("\n")[:-1]
+    except (OSError, ValueError, AttributeError, RuntimeError, MemoryError) as error:  # FAISS raises the last two
+        raise R2medError(f"{folder}: the index is damaged: remove the folder, and it is made anew") from error
+    for key, wanted in spec.parameters().items():
+        if found[key] != wanted:
+            raise R2medError(f"{folder}: its {key} is {found[key]}, but {wanted} is wanted")
     if not index.ntotal == len(ids) == documents:
         raise R2medError(
             f"{folder}: {index.ntotal:,} vectors and {len(ids):,} ids for {documents:,} documents: "

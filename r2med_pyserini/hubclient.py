@@ -52,7 +52,7 @@ class Repository:
         from huggingface_hub import constants  # takes 20 ms, the parts that could tell take 200
 
         folder = f"{self.kind}s--{self.id.replace('/', '--')}"
-        return Path(constants.HF_HUB_CACHE, folder, "snapshots", self.revision)
+        return Path(constants.HF_HUB_CACHE).expanduser().resolve() / folder / "snapshots" / self.revision
 
 
 class HubClient:
@@ -64,7 +64,7 @@ class HubClient:
         self._unreachable: str | None = None
 
     def download(self, repository: Repository, name: str, anew: bool = False) -> Path:
-        """The file in the Hub's cache, fetched unless it is there (or in any case, if `anew`), and undamaged.
+        """The file in the Hub's cache, fetched unless it is there (in any case, if `anew`), its hash being right.
 
         Raises R2medError with one sentence that says what went wrong and what to do.
         """
@@ -141,10 +141,8 @@ class HubClient:
                 try:
                     ask(timeout=constants.HF_HUB_ETAG_TIMEOUT)
                 except Exception as error:  # the client lets errors of several libraries through
-                    answered = _status(error) is not None or isinstance(
-                        error, (errors.FileMetadataError, json.JSONDecodeError)
-                    )
-                    if not answered and not _is_of_this_machine(error):
+                    no_hub = isinstance(error, (errors.FileMetadataError, json.JSONDecodeError))
+                    if _status(error) is None and not no_hub and not _is_of_this_machine(error):
                         self._unreachable = _no_answer(error, repository)
                         continue
                 return

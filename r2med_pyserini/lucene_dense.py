@@ -95,6 +95,7 @@ def _write(parts: "Iterable[tuple[list[str], np.ndarray]]", file: Path, place: P
                 raise ValueError(f"{len(identifiers)} ids, vectors of shape {vectors.shape}, {dimensions} dimensions")
             documents, dimensions = documents + len(identifiers), vectors.shape[1]
             _check_limit(place, "dimensions", dimensions)
+            vectors = vectors.astype("float32", order="C", copy=False)
             check_unit_length(identifiers, vectors)
             out.writelines(_lines(identifiers, vectors))
             del vectors  # before the next part is made
@@ -104,7 +105,7 @@ def _write(parts: "Iterable[tuple[list[str], np.ndarray]]", file: Path, place: P
 def _lines(identifiers: list[str], vectors: "np.ndarray") -> Iterator[bytes]:
     import orjson
 
-    for identifier, vector in zip(identifiers, vectors.astype("float32", order="C", copy=False), strict=True):
+    for identifier, vector in zip(identifiers, vectors, strict=True):
         yield orjson.dumps({"docid": identifier, "vector": vector}, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
 

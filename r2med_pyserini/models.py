@@ -6,20 +6,35 @@ the only place that puts one before a text.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePosixPath
 
-from . import suites, yamlfile
+from . import yamlfile
 from .errors import BadInput, UsageError, shown
+from .facts import (
+    BFLOAT16,
+    DTYPES,
+    FACTS,
+    FLOAT16,
+    HALVES,
+    TASK,
+    TASKS_FILE,
+    TaskSet,
+    check_revisions,
+    described,
+    for_people,
+    instruction,
+    server,
+    task_sets,
+    word,
+)
 from .paths import PACKAGE
 from .suggest import did_you_mean
 from .yamlfile import Reader
 
 MODELS_FILE = PACKAGE / "models.yaml"
-TASKS_FILE = PACKAGE / "tasks.yaml"
 
 QUERY, DOCUMENT = "query", "document"
 SIDES = (QUERY, DOCUMENT)
@@ -28,11 +43,6 @@ COSINE, DOT = "cosine", "dot"
 SENTENCE_TRANSFORMERS, TRANSFORMERS, SPARSE_ENCODER = "sentence-transformers", "transformers", "sparse-encoder"
 OWN_CODE, ONNX, API = "own-code", "onnx", "api"
 MEAN, CLS, LAST, OWN = "mean", "cls", "last", "own"
-FLOAT16, BFLOAT16 = "float16", "bfloat16"
-OTHER = "other"  # in a task set: any dataset that is not one of the eight
-TASK = "{task}"  # in a prompt: where the instruction for the dataset goes
-
-TaskSet = Mapping[str, str]  # dataset, or OTHER -> instruction
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class Model:
         """What stands before a text of that side in that dataset; "" for nothing."""
         tasks = self.instructions.get(side)
         template = self.prompts[side]
-        return template.replace(TASK, tasks.get(dataset, tasks[OTHER])) if tasks else template
+        return template.replace(TASK, instruction(tasks, dataset)) if tasks else template
 
     def render(self, side: str, dataset: str, text: str) -> str | tuple[str, str]:
         """Exactly what the tokenizer or the API is given for a text: one text, or a pair of texts."""
@@ -82,13 +92,16 @@ class Model:
         return ("", whole) if self.pair and side == DOCUMENT else whole
 
     def recipe(self, side: str, dataset: str) -> dict:
-        """All in the model that the vectors of a side depend on, as JSON can hold it; what it lacks is left out."""
+        """All in the model that the vectors of a side depend on, as JSON can hold it; what it lacks is left out.
+
+        Of a service also the address, where the environment names another one than the model's own.
+        """
         if self.api:
             tokenizer = self.api.get("tokenizer")
         else:
-            tokenizer = load(self.tokenizer)._files(side) if self.tokenizer else None
+            tokenizer = load(self.tokenizer).files(side) if self.tokenizer else None
         found = {
-            **self._files(side),
+            **self.files(side),
             "side": side,
             "loader": self.loader,
             "tokenizer": tokenizer,
@@ -101,11 +114,12 @@ class Model:
             "pair": self.pair and side == DOCUMENT,
             "as_json": self.as_json,
             "prompt": self.prompt(side, dataset),
+            "server": server(self.api),
             **{key: self.api[key] for key in ("limit", "input_type") if self.api and key in self.api},
         }
         return {key: value for key, value in found.items() if value is not None}
 
-    def _files(self, side: str) -> dict[str, str | None]:
+    def files(self, side: str) -> dict[str, str | None]:
         """Which repository, or package, holds the files of a side."""
         if self.package:
             return {"package": self.package, "path": self.path}
@@ -114,16 +128,14 @@ class Model:
         return {"id": self.id, "revision": self.revision}
 
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_REVISION = re.compile(r"[0-9a-f]{40}")
 _LOADERS = (SENTENCE_TRANSFORMERS, TRANSFORMERS, SPARSE_ENCODER, OWN_CODE, ONNX, API)
 _CHOICES = {
     "kind": (DENSE, SPARSE),
     "loader": _LOADERS,
     "pooling": (MEAN, CLS, LAST, OWN),
     "similarity": (COSINE, DOT),
-    "dtype": ("float32", FLOAT16, BFLOAT16, "int8"),
-    "half": (FLOAT16, BFLOAT16),
+    "dtype": DTYPES,
+    "half": HALVES,
 }
 _FLAGS = ("normalize", "append_eos", "bidirectional", "pool_prompt", "pair", "as_json", "remote_code")
 _WORDS = ("id", "query_id", "package", "path", "tokenizer")
@@ -134,11 +146,10 @@ _SECTIONS = {
                "pool_prompt"),
     "text": ("max_length", "pair", "as_json", "prompts", "tasks"),
 }  # fmt: skip
-_FACTS = ("architecture", "parameters", "licence")
 # Of a service: its address, the environment variables that hold another address and the key, the tiktoken encoding by
 # which texts are cut, the most tokens that it takes of what is sent, whether it is told which side a text is of.
 _API = ("base_url", "base_url_variable", "key_variable", "tokenizer", "limit", "input_type")
-_KEYS = (*(key for keys in _SECTIONS.values() for key in keys), *_FACTS, *_API)  # what `unconfirmed` may name
+_KEYS = (*(key for keys in _SECTIONS.values() for key in keys), *FACTS, *_API)  # what `unconfirmed` may name
 _DECODERS = (TRANSFORMERS, SENTENCE_TRANSFORMERS)
 # Properties that only some loaders see to: with another one they would be left unheeded.
 _ONLY = {
@@ -153,17 +164,9 @@ _POOLING = {TRANSFORMERS: (MEAN, CLS, LAST), ONNX: (MEAN, CLS, LAST), SENTENCE_T
 def parse(models: str, tasks: str) -> dict[str, Model]:
     """The models that the texts of models.yaml and tasks.yaml describe, by name. Raises BadInput with every fault."""
     reader, task_reader = Reader(MODELS_FILE.name), Reader(TASKS_FILE.name)
-    described = yamlfile.read(models, MODELS_FILE.name)
-    task_sets = _task_sets(task_reader, yamlfile.read(tasks, TASKS_FILE.name))
-    if not isinstance(described, dict):
-        reader.fault(f"a mapping from names to models is wanted, not {shown(described)}")
-        described = {}
-    found = {}
-    for name, value in described.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            reader.fault(f"model {shown(name)}: a name consists of a to z, digits, . _ and -")
-        else:
-            found[name] = _model(reader, name, value, task_sets)
+    given = described(reader, yamlfile.read(models, MODELS_FILE.name), "model")
+    sets = task_sets(task_reader, yamlfile.read(tasks, TASKS_FILE.name))
+    found = {name: _model(reader, name, value, sets) for name, value in given.items()}
     for name, model in found.items():
         _check_tokenizer(reader, name, model, found)
     if reader.faults or task_reader.faults:
@@ -171,19 +174,7 @@ def parse(models: str, tasks: str) -> dict[str, Model]:
     return {name: model for name, model in found.items() if model}
 
 
-def _task_sets(reader: Reader, value: object) -> dict[str, TaskSet]:
-    if not isinstance(value, dict):
-        reader.fault(f"a mapping from names to task sets is wanted, not {shown(value)}")
-        return {}
-    wanted = (*suites.slugs(), OTHER)
-    found = {str(name): reader.mapping(tasks, str(name), wanted, wanted) for name, tasks in value.items()}
-    for name, tasks in found.items():
-        for dataset, task in tasks.items():
-            _word(reader, task, f"{name}: {dataset}")
-    return found
-
-
-def _model(reader: Reader, name: str, value: object, task_sets: dict[str, TaskSet]) -> Model | None:
+def _model(reader: Reader, name: str, value: object, sets: dict[str, TaskSet]) -> Model | None:
     """One model; None after noting what is wrong."""
     before = len(reader.faults)
     top = reader.mapping(value, name, (*_SECTIONS, "api", "facts", "source", "note"), (*_SECTIONS, "facts", "source"))
@@ -192,17 +183,18 @@ def _model(reader: Reader, name: str, value: object, task_sets: dict[str, TaskSe
     for section, keys in _SECTIONS.items():
         if section in top:
             parts |= reader.mapping(top[section], f"{name}: {section}", keys, _required(section, loader))
-    facts = _facts(reader, name, top, loader)
+    required = ("licence", "unconfirmed") if loader == API else (*FACTS, "unconfirmed")
+    facts = for_people(reader, name, top, required, _KEYS)
     if "api" in top or loader == API:
         parts["api"] = _api(reader, name, top.get("api"))
     _check_values(reader, name, parts, facts["unconfirmed"])
-    _check_sides(reader, name, parts, task_sets)
+    _check_sides(reader, name, parts, sets)
     _check_files(reader, name, parts)
     _check_fit(reader, name, parts)
     if len(reader.faults) > before:
         return None
     tasks = parts.get("tasks", {})
-    return Model(name, instructions={side: task_sets[tasks[side]] for side in tasks}, facts=facts, **parts)
+    return Model(name, instructions={side: sets[tasks[side]] for side in tasks}, facts=facts, **parts)
 
 
 def _required(section: str, loader: object) -> tuple[str, ...]:
@@ -210,37 +202,6 @@ def _required(section: str, loader: object) -> tuple[str, ...]:
     of_files = () if loader == API else ("dtype",)
     of_encode = ("kind", "loader", "dimensions") + (() if loader == API else ("pooling", "normalize"))
     return {"files": of_files, "encode": of_encode, "text": ("max_length", "prompts")}[section]
-
-
-def _word(reader: Reader, value: object, name: str) -> bool:
-    good = isinstance(value, str) and bool(value.strip())
-    if not good:
-        reader.fault(f"{name} is {shown(value)}; a text is wanted")
-    return good
-
-
-def _words(reader: Reader, value: object, name: str) -> list[str]:
-    if not isinstance(value, list):
-        reader.fault(f"{name} is {shown(value)}; a list of texts is wanted")
-        return []
-    return [word for word in value if _word(reader, word, f"{name}: an entry")]
-
-
-def _facts(reader: Reader, name: str, top: dict, loader: object) -> dict:
-    required = ("licence", "unconfirmed") if loader == API else (*_FACTS, "unconfirmed")
-    given = reader.mapping(top.get("facts", {}), f"{name}: facts", (*_FACTS, "unconfirmed"), required)
-    unconfirmed = _words(reader, given.get("unconfirmed", []), f"{name}: facts: unconfirmed")
-    for key in unconfirmed:
-        if key not in _KEYS:
-            reader.fault(f"{name}: facts: unconfirmed: no key {key!r}{did_you_mean(key, _KEYS)}")
-    for key in _FACTS:
-        if key in given and not (given[key] is None and key in unconfirmed):
-            _word(reader, given[key], f"{name}: facts: {key}")
-    if "source" in top and not _words(reader, top["source"], f"{name}: source"):
-        reader.fault(f"{name}: source: where the facts are from is wanted")
-    if "note" in top:
-        _word(reader, top["note"], f"{name}: note")
-    return {**given, "unconfirmed": unconfirmed, **{key: top[key] for key in ("source", "note") if key in top}}
 
 
 def _api(reader: Reader, name: str, value: object) -> dict:
@@ -251,7 +212,7 @@ def _api(reader: Reader, name: str, value: object) -> dict:
         elif key == "limit":
             reader.numbers({key: given}, f"{name}: api", {key: (1, 1_000_000)}, (key,))
         else:
-            _word(reader, given, f"{name}: api: {key}")
+            word(reader, given, f"{name}: api: {key}")
     return api
 
 
@@ -265,13 +226,8 @@ def _check_values(reader: Reader, name: str, parts: dict, unconfirmed: list[str]
             reader.flag(parts[key], f"{name}: {key}")
     for key in _WORDS:
         if key in parts:
-            _word(reader, parts[key], f"{name}: {key}")
-    for key in _REVISIONS:
-        revision = parts.get(key)
-        unpinned = revision is None and key in unconfirmed
-        if key in parts and not unpinned and not (isinstance(revision, str) and _REVISION.fullmatch(revision)):
-            hint = " (null only where `unconfirmed` names it)" if revision is None else ""
-            reader.fault(f"{name}: {key} is {shown(revision)}; 40 hexadecimal digits are wanted{hint}")
+            word(reader, parts[key], f"{name}: {key}")
+    check_revisions(reader, name, parts, _REVISIONS, unconfirmed)
     if "dimensions" in parts:
         reader.numbers({"dimensions": parts["dimensions"]}, name, {"dimensions": (1, 1_000_000)}, ("dimensions",))
     path = parts.get("path")
@@ -279,7 +235,7 @@ def _check_values(reader: Reader, name: str, parts: dict, unconfirmed: list[str]
         reader.fault(f"{name}: path is {shown(path)}; a folder below site-packages is wanted")
 
 
-def _check_sides(reader: Reader, name: str, parts: dict, task_sets: dict[str, TaskSet]) -> None:
+def _check_sides(reader: Reader, name: str, parts: dict, sets: dict[str, TaskSet]) -> None:
     """What each side has of its own: length, prompt and task set."""
     lengths = prompts = {}
     if "max_length" in parts:
@@ -300,7 +256,7 @@ def _check_sides(reader: Reader, name: str, parts: dict, task_sets: dict[str, Ta
         if TASK not in prompt and side in tasks:
             reader.fault(f"{name}: tasks: {side} has a task set, but its prompt has no {TASK}")
     for side, tasks_name in tasks.items():
-        reader.choice(tasks_name, f"{name}: tasks: {side}", task_sets)
+        reader.choice(tasks_name, f"{name}: tasks: {side}", sets)
 
 
 def _check_files(reader: Reader, name: str, parts: dict) -> None:

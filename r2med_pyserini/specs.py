@@ -20,7 +20,7 @@ COSINE, DOT = "cosine", "dot"
 MAX_HITS = 1_000_000
 
 
-class _Parameters:
+class Parameters:
     """What recipes and displays show of a specification: the settings that it has."""
 
     def parameters(self) -> dict:
@@ -30,7 +30,7 @@ class _Parameters:
 
 
 @dataclass(frozen=True)
-class IndexSpec(_Parameters):
+class IndexSpec(Parameters):
     """What a condition needs of its index. Settings that the kind does not have stay None, or False.
 
     `metric` is what a dense index ranks by; for COSINE it holds vectors of unit length. `scale` turns a weight into an
@@ -48,7 +48,7 @@ class IndexSpec(_Parameters):
 
 
 @dataclass(frozen=True)
-class SearchSpec(_Parameters):
+class SearchSpec(Parameters):
     """How a condition searches. Settings that the kind of index does not have stay None, or False.
 
     `hits` is how many documents are kept a query. `remove_query` leaves out the document whose id is the query's, as
@@ -89,7 +89,7 @@ _LARGEST = 1_000_000  # what would be larger is a slip of the pen
 _RANGES: dict[str, Range] = {
     "k1": (0, _LARGEST), "b": (0, 1), "mu": (0, _LARGEST), "original_query_weight": (0, 1), "alpha": (0, _LARGEST),
     "beta": (0, _LARGEST), "fb_terms": (1, 1000), "fb_docs": (1, 50), "hits": (1, MAX_HITS), "scale": (0.001, 100_000),
-    "m": (2, 512), "ef_construction": (1, 10_000), "ef_search": (1, MAX_HITS),
+    "m": (2, 512), "ef_construction": (1, 3200), "ef_search": (1, MAX_HITS),
 }  # fmt: skip
 _WHOLE = ("fb_terms", "fb_docs", "hits", "m", "ef_construction", "ef_search")
 
@@ -171,7 +171,10 @@ def _encoded_search(reader: Reader, value: object, kind: str) -> SearchSpec:
     values = reader.mapping(value, "search", {"hits", "remove_query", *({"ef_search"} if kind in GRAPHS else ())})
     remove = reader.flag(values.get("remove_query", False), "search: remove_query")
     numbers = _numbers(reader, {key: values[key] for key in values if key != "remove_query"}, "search")
-    return SearchSpec(remove_query=remove, **(({"ef_search": _EF_SEARCH} if kind in GRAPHS else {}) | numbers))
+    found = SearchSpec(remove_query=remove, **(({"ef_search": _EF_SEARCH} if kind in GRAPHS else {}) | numbers))
+    if kind == LUCENE_HNSW and found.hits > found.ef_search:
+        reader.fault(f"search: hits is {found.hits:,}, but {kind} finds no more than ef_search, {found.ef_search:,}")
+    return found
 
 
 def _numbers(reader: Reader, values: Mapping, name: str) -> dict:

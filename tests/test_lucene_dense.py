@@ -11,7 +11,7 @@ import pytest
 from r2med_pyserini import anserini, lucene_dense
 from r2med_pyserini.errors import R2medError
 from r2med_pyserini.javatasks import JavaPool
-from r2med_pyserini.jvm import JAVA, as_java
+from r2med_pyserini.jvm import JAVA, as_java, java_class
 from r2med_pyserini.specs import LUCENE_FLAT, LUCENE_HNSW, IndexSpec
 
 FLAT = IndexSpec(LUCENE_FLAT)
@@ -115,6 +115,11 @@ class TestSearch:
             ties += len(scores) - len(set(scores))
         assert ties >= 100 * len(queries)
 
+    @SPECS
+    def test_so_do_ties_at_the_last_place(self, tmp_path, pool, spec):
+        index = build(tmp_path, spec, np.repeat(unit(1, 1), 30, axis=0), pool)
+        assert found(index, spec, unit(1, 1), pool, 3)["q0"][0] == sorted(names(30))[:3]
+
     def test_a_graph_that_is_searched_whole_finds_what_flat_finds(self, flat, graph, queries, pool):
         whole = found(graph, GRAPH, queries, pool, DOCUMENTS, DOCUMENTS)
         assert whole == found(flat, FLAT, queries, pool, DOCUMENTS)
@@ -192,6 +197,16 @@ class TestBuild:
         assert segments(indexes[0]) == {"_i"}  # after eighteen, counted in base 36 from 0
         first, again = (found(index, spec, queries, pool, 2, 2) for index in indexes)
         assert first == again
+
+    def test_segments_that_were_not_merged_are_missed(self, tmp_path, vectors, pool, monkeypatch):
+        def never_merge(indexer, dimensions: int) -> None:
+            settings = indexer.writer.getConfig()
+            settings.setMaxBufferedDocs(500)
+            settings.setMergePolicy(java_class("org.apache.lucene.index.NoMergePolicy").INSTANCE)
+
+        monkeypatch.setattr(lucene_dense, "_settle", never_merge)
+        with pytest.raises(R2medError, match="its 3 segments were not merged"):
+            build(tmp_path, FLAT, vectors, pool)
 
     @SPECS
     def test_what_fits_into_one_segment_is_written_once(self, tmp_path, vectors, pool, spec):

@@ -459,3 +459,21 @@ class TestParse:
     )
     def test_a_faulty_file_is_explained(self, models, fault):
         assert fault in faults_of(models)[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "server"),
+    [
+        (None, None),
+        ("", None),
+        ("https://api.openai.com/v1/", None),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("http://user:secret@localhost:8000/v1", "http://localhost:8000/v1"),
+    ],
+)
+def test_vectors_of_another_server_are_others(monkeypatch, address, server):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    if address is not None:
+        monkeypatch.setenv("OPENAI_BASE_URL", address)
+    recipe = load("openai-text-embedding-3-large").recipe(QUERY, "biology")
+    assert recipe.get("server") == server

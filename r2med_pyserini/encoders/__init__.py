@@ -7,6 +7,7 @@ from .. import models, weights
 from ..errors import UsageError
 from ..models import API, DOCUMENT, ONNX, OWN_CODE, SPARSE, Model
 from .base import Encoder, Settings
+from .loading import require
 
 
 def check(model: Model, settings: Settings) -> None:
@@ -22,6 +23,7 @@ def precision(model: Model, settings: Settings) -> str:
     """What a model would compute in. Raises UsageError for a device that is not here."""
     if model.loader in (API, ONNX):
         return model.dtype or API
+    require("torch")
     from . import devices
 
     return devices.precision(model, settings.dtype, devices.devices(settings.device)[0])
@@ -34,6 +36,7 @@ def load(model: Model, settings: Settings) -> Encoder:
         from .api import ApiEncoder
 
         return ApiEncoder(model)
+    require("torch")
     folder = weights.folder(model, DOCUMENT)
     if model.loader == ONNX:
         from .onnx import OnnxEncoder
@@ -57,7 +60,7 @@ def _route(model: Model, settings: Settings, side: str, dtype: str):
         return sparse.load(model, folder, dtype, side)
     from . import dense
 
-    return dense.load(model, folder, dtype, settings.trust_remote_code)
+    return dense.load(model, folder, dtype, model.remote_code and settings.trust_remote_code)
 
 
 class Encoders:

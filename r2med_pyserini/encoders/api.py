@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import R2medError, cut, shown
-from ..models import Model
-from .base import Encoded
+from ..models import API, Model
+from .base import Advance, Encoded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,12 +56,21 @@ class ApiEncoder:
         timeout: float | None = None,
         retries: int = RETRIES,
     ):
+        self.precision = model.dtype or API  # which only the server knows
         self._model, self._api = model, model.api or {}
         self._batch_size, self._requests = batch_size, requests
         self._timeout, self._retries = timeout, retries
         self._dimensions = model.dimensions
 
-    def encode(self, texts: Sequence[str], side: str, dataset: str, advance: Callable[[int], None]) -> Encoded:
+    @property
+    def device(self) -> str:
+        """The server's address. Raises R2medError as `encode` does for what the environment lacks."""
+        return self._server.address
+
+    def vocabulary(self) -> None:
+        """See `Encoder`."""
+
+    def encode(self, texts: Sequence[str], side: str, dataset: str, advance: Advance) -> Encoded:
         """Vectors of bare texts: float32 [texts, dimensions], in the order of the texts.
 
         If the model's `api` names a tiktoken encoding, a text is cut at `max_length` of its tokens, the prompt

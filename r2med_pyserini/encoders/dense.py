@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..errors import R2medError
 from ..models import CLS, LAST, MEAN, OWN, SENTENCE_TRANSFORMERS, Model
-from .loading import loading, require
+from .loading import check_vocabulary, loading, require
 from .running import Route
 from .tokens import TextTokenizer
 
@@ -14,30 +14,34 @@ _POOLING = {MEAN: "mean", CLS: "cls", LAST: "lasttoken"}
 def load(model: Model, folder: Path, dtype: str, trust_remote_code: bool) -> Route:
     """The modules of a model whose files are in `folder`, with weights in `dtype`. Raises R2medError."""
     require("sentence_transformers")
-    with loading(model.name):
+    with loading(model.name, folder):
         from sentence_transformers import SentenceTransformer
 
-        how = {"model_kwargs": {"dtype": dtype, "trust_remote_code": trust_remote_code}}
         if model.loader == SENTENCE_TRANSFORMERS:
-            found = SentenceTransformer(
-                str(folder), device="cpu", local_files_only=True, trust_remote_code=trust_remote_code, **how
-            )
+            where = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+            found = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": dtype}, **where)
         else:
-            found = SentenceTransformer(modules=_modules(model, folder, how), device="cpu")
+            found = SentenceTransformer(modules=_modules(model, folder, dtype, trust_remote_code), device="cpu")
     _check_pooling(model, found)
+    check_vocabulary(model.name, folder, found.tokenizer, found[0].model)
     if not model.pool_prompt:
         found.set_pooling_include_prompt(False)
     if model.bidirectional:
         _see_both_ways(found)
+    for module in list(found)[1:]:
+        module.float()
     found.eval()
     tokenizer = TextTokenizer(found.tokenizer, model, found.max_seq_length)
     return Route(tokenizer, found, lambda module, features: _vectors(module, features, model.normalize))
 
 
-def _modules(model: Model, folder: Path, how: dict) -> list:
+def _modules(model: Model, folder: Path, dtype: str, trust_remote_code: bool) -> list:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    body = Transformer(str(folder), **how)
+    where = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    body = Transformer(
+        str(folder), model_kwargs={"dtype": dtype, **where}, processor_kwargs=dict(where), config_kwargs=dict(where)
+    )
     return [body, Pooling(body.get_embedding_dimension(), pooling_mode=_POOLING[model.pooling])]
 
 
@@ -70,6 +74,6 @@ def _vectors(module, features: dict, normalize: bool):
     with torch.autocast(features["token_embeddings"].device.type, enabled=False):
         features["token_embeddings"] = features["token_embeddings"].float()
         for part in rest:
-            features = part.float()(features)
+            features = part(features)
         vectors = features["sentence_embedding"]
         return torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors

@@ -15,13 +15,17 @@ def devices(wanted: str) -> list[str]:
         if torch.cuda.is_available():
             return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         return ["mps" if torch.backends.mps.is_available() else CPU]
-    found = [name.strip() for name in wanted.split(",")]
-    for name in found:
+    found = []
+    for name in map(str.strip, wanted.split(",")):
         try:
-            torch.zeros(1, device=name)
-        except (RuntimeError, AssertionError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+            torch.zeros(1, device=name).cpu()  # the device "meta" would take all and give nothing back
+        except Exception as error:  # each of PyTorch's devices says in its own way that it is not there
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise UsageError(f"--device {name}: not on this machine ({reason}); cpu always is") from error
+        found.append(CPU if torch.device(name).type == CPU else name)
+    found = list(dict.fromkeys(found))
+    if CPU in found and len(found) > 1:
+        raise UsageError(f"--device {wanted}: processors and other devices do not work side by side")
     return found
 
 
@@ -32,3 +36,10 @@ def precision(model: Model, wanted: str, device: str) -> str:
     if device == CPU:
         return FLOAT32
     return model.dtype if model.dtype in (FLOAT16, BFLOAT16) else model.half
+
+
+def autocast(precision: str, device: str):
+    """Around a model's work: on processors its weights stay in float32, and half precision is a matter of each step."""
+    import torch
+
+    return torch.autocast("cpu", getattr(torch, precision), enabled=device == CPU and precision != FLOAT32)

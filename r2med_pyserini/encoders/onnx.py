@@ -9,7 +9,7 @@ from ..models import CLS, MEAN, Model
 from . import batching
 from .base import AUTO, Advance, Encoded, Settings
 from .devices import CPU
-from .loading import loading
+from .loading import loading, require
 from .tokens import TextTokenizer, Tokens
 
 _TOKENS, _MOST = 1024, 64
@@ -31,7 +31,8 @@ class OnnxEncoder:
             )
         self.precision = model.dtype
         self._model, self._threads = model, settings.threads
-        with loading(model.name):
+        require("onnxruntime")
+        with loading(model.name, folder):
             import onnxruntime
             from transformers import AutoTokenizer
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import R2medError
 from ..models import Model
 from . import batching, devices
 from .base import FLOAT32, Advance, Encoded, Settings
@@ -15,21 +16,21 @@ _TOKENS, _MOST = 16_384, 32
 class OwnCodeEncoder:
     """Encodes with the code of a model's repository, which the user must have allowed, on the first device.
 
-    The prompt is given to that code as the instruction, which NV-Embed's leaves out of its pooling.
+    The prompt is given to that code as the instruction, which NV-Embed's leaves out of its pooling. Raises R2medError.
     """
 
     def __init__(self, model: Model, settings: Settings, folder: Path):
-        self._model = model
+        self._model, self._threads = model, settings.threads
         self.device = devices.devices(settings.device)[0]
         self.precision = devices.precision(model, settings.dtype, self.device)
-        with loading(model.name):
+        with loading(model.name, folder):
             import torch
             from transformers import AutoModel, AutoTokenizer
 
-            dtype = FLOAT32 if self.device == devices.CPU else self.precision
-            found = AutoModel.from_pretrained(str(folder), trust_remote_code=True, dtype=getattr(torch, dtype))
-            self._module = found.to(self.device).eval()
-            self._tokenizer = TextTokenizer(AutoTokenizer.from_pretrained(str(folder)), model)
+            where = {"local_files_only": True, "trust_remote_code": True}
+            dtype = getattr(torch, FLOAT32 if self.device == devices.CPU else self.precision)
+            self._module = AutoModel.from_pretrained(str(folder), dtype=dtype, **where).to(self.device).eval()
+            self._tokenizer = TextTokenizer(AutoTokenizer.from_pretrained(str(folder), **where), model)
 
     def vocabulary(self) -> None:
         """See `Encoder`."""
@@ -40,19 +41,36 @@ class OwnCodeEncoder:
         import torch
 
         tokens = self._tokenizer(texts, side, dataset)
-        rows = np.empty((len(texts), self._model.dimensions), np.float32)
+        if self.device == devices.CPU:
+            torch.set_num_threads(self._threads)  # one batch at a time: what the code does side by side is not known
+        rows: list = [None] * len(texts)
         how = {"instruction": self._model.prompt(side, dataset)}
         limit = self._tokenizer.limit(side)
         if limit is not None:
             how["max_length"] = limit
 
         def work(batch: list[int]) -> None:
-            with torch.inference_mode():
-                found = self._module.encode([texts[position] for position in batch], **how)
-                vectors = torch.as_tensor(found).float()
-                if self._model.normalize:
-                    vectors = torch.nn.functional.normalize(vectors, dim=1)
-                rows[batch] = vectors.cpu().numpy()
+            found = self._vectors([texts[position] for position in batch], how)
+            for row, position in enumerate(batch):
+                rows[position] = found[row]
 
         batching.run(batching.plan(tokens.lengths, _TOKENS, _MOST), [work], advance)
-        return Encoded(rows, tokens.truncated)
+        vectors = np.stack(rows) if rows else np.empty((0, self._model.dimensions), np.float32)
+        return Encoded(vectors, tokens.truncated)
+
+    def _vectors(self, texts: list[str], how: dict):
+        """What the repository's code makes of some texts, as float32 [texts, dimensions]."""
+        import torch
+
+        try:
+            with torch.inference_mode(), devices.autocast(self.precision, self.device):
+                vectors = torch.as_tensor(self._module.encode(texts, **how)).float()
+        except Exception as error:  # it is not our code, and may raise anything
+            if batching.out_of_memory(error):
+                raise
+            reason = next(iter(str(error).splitlines()), "")
+            name = self._model.name
+            raise R2medError(f"model {name}: its repository's code failed: {type(error).__name__}: {reason}") from error
+        if self._model.normalize:
+            vectors = torch.nn.functional.normalize(vectors, dim=1)
+        return vectors.cpu().numpy()

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..errors import R2medError
 from ..models import DOCUMENT, SPARSE, Model
 from . import batching, devices
-from .base import BFLOAT16, FLOAT32, Advance, Encoded, Settings
+from .base import FLOAT32, Advance, Encoded, Settings
 from .tokens import TextTokenizer, Tokens
 
 # Batches on a processor are small: what a batch works on should stay in its cache, and padding costs time.
@@ -59,8 +60,16 @@ class TorchEncoder:
         if side not in self._routes:
             self._routes[side] = self._load(side, FLOAT32 if self._on_cpu else self.precision)
             for device in self._devices:
-                self._routes[side].on(device)
+                self._place(self._routes[side], device)
         return self._routes[side]
+
+    def _place(self, route: Route, device: str) -> None:
+        try:
+            route.on(device)
+        except (RuntimeError, MemoryError) as error:
+            if not batching.out_of_memory(error):
+                raise
+            raise R2medError(f"model {self._model.name} does not fit into the memory of {device}") from error
 
     def vocabulary(self) -> list[str] | None:
         """See `Encoder`."""
@@ -91,9 +100,7 @@ class TorchEncoder:
         features = {name: tensor.to(device) for name, tensor in features.items()}
         if prompt:
             features["prompt_length"] = prompt
-        autocast = self._on_cpu and self.precision != FLOAT32
-        dtype = torch.bfloat16 if self.precision == BFLOAT16 else torch.float16
-        with torch.inference_mode(), torch.autocast("cpu", dtype, enabled=autocast):
+        with torch.inference_mode(), devices.autocast(self.precision, device):
             found = route.call(route.on(device), features).float().cpu().numpy()
         if self._model.kind == SPARSE:
             from scipy.sparse import csr_matrix

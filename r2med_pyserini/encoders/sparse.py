@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..models import Model
-from .loading import loading, require
+from .loading import check_vocabulary, loading, require
 from .running import Route
 from .tokens import TextTokenizer
 
@@ -11,17 +11,20 @@ from .tokens import TextTokenizer
 def load(model: Model, folder: Path, dtype: str, side: str) -> Route:
     """The modules of a model that encode one side, with weights in `dtype`. Raises R2medError."""
     require("sentence_transformers")
-    with loading(model.name):
+    with loading(model.name, folder):
         from sentence_transformers import SparseEncoder
         from sentence_transformers.base.modules import Router
         from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
+        from torch.nn import Sequential
 
         found = SparseEncoder(str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": dtype})
     limit = found.max_seq_length
     first = found[0]
-    module = first.sub_modules[side] if isinstance(first, Router) else found
+    module = Sequential(*first.sub_modules[side], *list(found)[1:]) if isinstance(first, Router) else found
     module.eval()
     static = isinstance(module[0], SparseStaticEmbedding)  # a table of weights, which knows no start and end tokens
+    if not static:
+        check_vocabulary(model.name, folder, module[0].tokenizer, module[0].model)
     tokenizer = TextTokenizer(module[0].tokenizer, model, None if static else limit, special=not static)
     return Route(tokenizer, module, _weights)
 

@@ -23,6 +23,7 @@ REPO, QUERIES = "owner/documents", "owner/queries"
 COMMIT, OTHER_COMMIT = "0123456789" * 4, "9876543210" * 4
 CLOSED = "http://127.0.0.1:9"  # the port of `discard`, where nobody listens
 TOKEN = "hf_token_of_somebody"
+AT_ONCE = {"Retry-After": "0"}
 WEIGHTS = "model.safetensors"
 WANTED = {
     "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
@@ -244,7 +245,17 @@ def torn_list(place: Place) -> None:
     (place.repository / "trees" / f"{COMMIT}.json").write_text('{"format_version": 1, "fi')
 
 
-GOOD = {"without list": (without_list,), "torn list": (torn_list,), "plain files": (as_plain_files,)}
+def no_place_for_list(place: Place) -> None:
+    without_list(place)
+    (place.repository / "trees").write_text("in the way")
+
+
+GOOD = {
+    "without list": (without_list,),
+    "torn list": (torn_list,),
+    "no place for the list": (no_place_for_list,),
+    "plain files": (as_plain_files,),
+}
 BAD = {"cut short": (cut_short,), "plain files, cut short": (as_plain_files, cut_short)}
 
 
@@ -266,14 +277,27 @@ def test_a_cache_in_another_state_is_completed_from_the_hub(copy, changes):
     assert set(copy.hub.asked()) <= {INFO, TREE, "tokenizer.json", WEIGHTS}
 
 
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set, and the file is not"), ({"HF_ENDPOINT": CLOSED}, "no answer")],
+    ids=["offline", "no network"],
+)
 @pytest.mark.parametrize("changes", BAD.values(), ids=BAD)
-def test_a_file_cut_short_is_noticed(copy, changes):
+def test_a_file_cut_short_is_noticed_and_stays_until_there_is_another(copy, changes, env, says):
     for change in changes:
         change(copy)
-    done = copy.ask(HF_HUB_OFFLINE="1")
+    done = copy.ask(**env)
     assert (done.status, done.out) == (1, "")
-    assert re.fullmatch(rf"Error: toy: {WEIGHTS}: HF_HUB_OFFLINE is set, and the file is not .+\n", done.err), done.err
+    assert re.fullmatch(rf"Error: toy: {WEIGHTS}: {says}.+\n", done.err), done.err
+    assert copy.files()[WEIGHTS] == WANTED[WEIGHTS][:1000]
     assert not copy.had()["before"]
+
+
+def test_why_there_is_no_list_is_told_where_some_files_are_here_too(copy):
+    without_list(copy)
+    (copy.snapshot / WEIGHTS).unlink()
+    copy.hub.fail(TREE, Fault("status", status=403))
+    assert "wants a login (HTTP 403)" in copy.ask().err
 
 
 def test_without_list_a_model_is_here_only_if_all_shards_are(place):
@@ -355,7 +379,6 @@ def login_page(place: Place) -> None:
         place.hub.fail(name, Fault("page"))
 
 
-AT_ONCE = {"Retry-After": "0"}
 CONDITIONS = f"/{REPO}, and set HF_TOKEN"
 CACHE = "a copy of another machine's cache (HF_HOME)"
 FAILING = {
