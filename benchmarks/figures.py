@@ -5,7 +5,10 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = ("r2med-pyserini", "pyserini", "gensim", "bm25s", "numpy")
+PACKAGES = (
+    "r2med-pyserini", "pyserini", "gensim", "bm25s", "numpy", "torch", "transformers", "sentence-transformers",
+    "onnxruntime", "faiss-cpu",
+)  # fmt: skip
 DISTURBED = 0.05
 
 

@@ -15,6 +15,10 @@ from .paths import Workspace
 from .specs import FAISS_FLAT, LUCENE, IndexSpec
 from .suites import Dataset, Suite
 
+_OF_RUNS = {
+    "fusion": "Pyserini takes ids for numbers in its fusion, and ranks ties otherwise",
+    "rerank": "Pyserini has no command that reranks",
+}
 PLAIN, OURS = "python -m pyserini.", "r2med pyserini "
 
 
@@ -25,8 +29,8 @@ def for_cell(condition: Condition, suite: Suite, dataset: Dataset, workspace: Wo
     line cannot express is said in a comment in place of all commands. A command holds a line break, in quotation marks,
     if the model's prompt does.
     """
-    cell = _cell(condition, suite, dataset, workspace)
-    reason = cell.inexpressible()
+    cell = _cell(condition, suite, dataset, workspace) if condition.index else None
+    reason = cell.inexpressible() if cell else _OF_RUNS["fusion" if condition.fusion else "rerank"]
     if reason:
         name = condition.name if condition.name in names() else str(condition.file)
         ours = ["r2med", "run", name, "--suite", suite.argument, "--dataset", dataset.slug]

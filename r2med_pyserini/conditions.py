@@ -1,18 +1,21 @@
 """Conditions: one retrieval system each, described by one YAML file, validated as a whole before anything runs."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from . import evaluation, published, specs, suites, yamlfile
+from . import composites, evaluation, published, specs, suites, yamlfile
+from .composites import FusionSpec, RerankSpec
 from .errors import BadInput, UsageError, shown
 from .paths import CONDITIONS
 from .published import System
-from .specs import IndexSpec, SearchSpec
+from .specs import IndexSpec, Parameters, SearchSpec
 from .suggest import did_you_mean
 from .yamlfile import Reader
 
+_WAYS = ("index", "search", "fusion", "rerank")
 DEFAULT_TOLERANCE = 0.0005  # from a published figure
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -39,15 +42,37 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Condition:
-    """A retrieval system, as the YAML file `file` describes it. `recorded` holds our own figures by suite."""
+    """A retrieval system, as the YAML file `file` describes it. `recorded` holds our own figures by suite.
+
+    It has an index and searches it; or it fuses the runs of other conditions, or reranks that of one.
+    """
 
     name: str
     title: str
-    index: IndexSpec
-    search: SearchSpec
+    index: IndexSpec | None = None
+    search: SearchSpec | None = None
     published: Published | None = None
     recorded: dict[str, Recorded] = field(default_factory=dict)
     file: Path | None = None
+    fusion: FusionSpec | None = None
+    rerank: RerankSpec | None = None
+
+    @property
+    def encoder(self) -> str | None:
+        """The model whose vectors the index holds, if any."""
+        return self.index.encoder if self.index else None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The conditions whose runs this one is made from."""
+        if self.fusion:
+            return self.fusion.inputs
+        return (self.rerank.input,) if self.rerank else ()
+
+    @property
+    def specs(self) -> tuple[Parameters, ...]:
+        """All that the file says of how the run is made."""
+        return tuple(spec for spec in (self.index, self.search, self.fusion, self.rerank) if spec)
 
     def recorded_scores(self, suite: str, dataset: str, data: str | None) -> dict[str, float]:
         """The figures recorded for one dataset: measure -> value; empty if there are none for data of this digest."""
@@ -104,17 +129,36 @@ def parse(text: str, file: Path) -> Condition:
     """The condition that the text of a YAML file describes, named by the file. Raises BadInput with every fault."""
     value = yamlfile.read(text, file)
     reader = Reader(file)
-    values = reader.mapping(
-        value, "condition", {"title", "index", "search", "published", "recorded"}, {"title", "index", "search"}
-    )
-    found = specs.read(reader, values["index"], values["search"]) if {"index", "search"} <= values.keys() else None
+    values = reader.mapping(value, "condition", {"title", "published", "recorded", *_WAYS}, {"title"})
+    parts = _way(reader, values) if isinstance(value, dict) else None
     counterpart = _published(reader, values["published"]) if "published" in values else None
     recorded = _recorded(reader, values["recorded"]) if "recorded" in values else {}
     if not isinstance(values.get("title", ""), str):
         reader.fault(f"title: {shown(values['title'])} is no text")
-    if reader.faults or found is None:
+    if reader.faults or parts is None:
         raise BadInput(reader.faults)
-    return Condition(file.stem, values["title"], *found, counterpart, recorded, file)
+    return Condition(file.stem, values["title"], published=counterpart, recorded=recorded, file=file, **parts)
+
+
+def _way(reader: Reader, values: dict) -> dict | None:
+    """How the run is made: the parts of a Condition that say it; None after noting what is wrong."""
+    given = [key for key in _WAYS if key in values]
+    if given == ["fusion"]:
+        fusion = composites.read_fusion(reader, values["fusion"])
+        return fusion and {"fusion": fusion}
+    if given == ["rerank"]:
+        rerank = composites.read_rerank(reader, values["rerank"])
+        return rerank and {"rerank": rerank}
+    if given == ["index", "search"]:
+        found = specs.read(reader, values["index"], values["search"])
+        return found and {"index": found[0], "search": found[1]}
+    lacking = {"index": "search", "search": "index"}
+    if len(given) == 1:
+        reader.fault(f"condition: key {lacking[given[0]]!r} is missing")
+    else:
+        what = f"{', '.join(given)} do not go together; " if given else ""
+        reader.fault(f"condition: {what}`index` and `search`, or `fusion`, or `rerank` is wanted")
+    return None
 
 
 @cache
@@ -161,3 +205,38 @@ def load_all(wanted: tuple[str, ...]) -> list[Condition]:
     if unknown:
         raise UsageError("\n".join(unknown))
     return loaded
+
+
+def closure(wanted: Iterable[Condition]) -> dict[str, Condition]:
+    """The conditions, and all that they are made from, by name; each after its inputs.
+
+    Raises BadInput with every fault of the inputs: one that does not exist or is wrong, and circles.
+    """
+    found: dict[str, Condition] = {}
+    faults: list[str] = []
+
+    def visit(condition: Condition, above: tuple[Condition, ...]) -> None:
+        if condition in above:
+            circle = " -> ".join(one.name for one in (*above[above.index(condition) :], condition))
+            faults.append(f"{condition.file}: its inputs lead back to it: {circle}")
+            return
+        if condition.name in found:
+            if found[condition.name].file.resolve() != condition.file.resolve():
+                both = f"{found[condition.name].file} and {condition.file}"
+                faults.append(f"{both} both describe a condition {condition.name!r}; rename one")
+            return
+        for name in condition.inputs:
+            own = name.endswith((".yaml", ".yml"))
+            try:
+                visit(load(str(condition.file.parent / name) if own else name), (*above, condition))
+            except BadInput as error:
+                faults.extend(error.faults)
+            except UsageError as error:
+                faults.append(f"{condition.file}: inputs: {error}")
+        found.setdefault(condition.name, condition)
+
+    for condition in wanted:
+        visit(condition, ())
+    if faults:
+        raise BadInput(list(dict.fromkeys(faults)))
+    return found

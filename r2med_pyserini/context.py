@@ -6,15 +6,16 @@ from pathlib import Path
 
 from .artifacts import Hashes
 from .encoders import Encoders
-from .encoders.base import Settings
+from .encoders.base import AUTO, Settings
 from .hub import Hub
 from .javatasks import JavaPool
 from .paths import Collection, Workspace
+from .reranking import Rerankers
 from .stages import Stage
 from .suites import Dataset, Suite
 
 # Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
-FORMATS = {"fetch": 1, "collection": 1, "vectors": 1, "index": 1, "search": 2, "scores": 1}
+FORMATS = {"fetch": 1, "collection": 1, "vectors": 1, "index": 1, "search": 2, "fuse": 1, "rerank": 1, "scores": 1}
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Context:
 
     suite: Suite
     setting: Setting
+    notes: list[str] = field(default_factory=list)  # what stages have to tell when all is done
 
     @property
     def workspace(self) -> Workspace:
@@ -55,6 +57,11 @@ class Context:
         """The models, loaded when they are first wanted."""
         return Encoders(self.setting.models)
 
+    @cached_property
+    def rerankers(self) -> Rerankers:
+        """The rerankers, loaded when they are first wanted."""
+        return Rerankers(self.setting.models)
+
     def subject(self, dataset: Dataset, detail: str = "") -> str:
         """How a stage is named: suite, dataset, and what of it."""
         return f"{self.suite.name}/{dataset.slug}" + (f" {detail}" if detail else "")
@@ -67,3 +74,8 @@ class Context:
         """The part of a run's recipe that says what it was made from: hashes of documents and topics."""
         files = Collection(converted.artifact.path)
         return {"docs": self.hash(files.docs), "topics": self.hash(files.topics)}
+
+
+def serves(have: dict, want: dict) -> bool:
+    """Whoever leaves the precision open takes what is there."""
+    return have == want or (want["dtype"] == AUTO and have == want | {"dtype": have.get("dtype")})

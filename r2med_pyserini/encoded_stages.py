@@ -10,14 +10,13 @@ import orjson
 from . import collection, faiss_index, impacts, lucene_dense, models, trec
 from .artifacts import Artifact
 from .conditions import Condition
-from .context import FORMATS, Context
-from .encoders.base import AUTO
+from .context import FORMATS, Context, serves
 from .faiss_index import kept, unit
 from .jvm import anserini_version
 from .models import DOCUMENT, QUERY, Model
 from .paths import Collection
 from .specs import COSINE, FAISS_FLAT, FAISS_HNSW, IMPACT, LUCENE_FLAT, LUCENE_HNSW, IndexSpec
-from .stages import Stage
+from .stages import Meter, Stage
 from .suites import Dataset
 from .vectors import Job, Vectors, discard, put_together
 
@@ -47,30 +46,9 @@ def _place(context: Context, dataset: Dataset, model: Model, side: str) -> Path:
     return context.workspace.index(kind, context.suite.name, dataset.slug, model.name)
 
 
-def _serves(have: dict, want: dict) -> bool:
-    """Whoever leaves the precision open takes what is there."""
-    return have == want or (want["dtype"] == AUTO and have == want | {"dtype": have.get("dtype")})
-
-
-class _Meter:
-    """How many of how many texts are done, for the progress line."""
-
-    def __init__(self) -> None:
-        self._done = self._total = 0
-
-    def start(self, total: int) -> None:
-        self._done, self._total = 0, total
-
-    def advance(self, more: int) -> None:
-        self._done += more
-
-    def __str__(self) -> str:
-        return f"({self._done:,} of {self._total:,} texts)" if self._total else ""
-
-
 def encode(context: Context, dataset: Dataset, model: Model, side: str, converted: Stage) -> Stage:
     """The stage that encodes the documents, or the queries, of a dataset."""
-    work, meter = job(context, dataset, model, side), _Meter()
+    work, meter = job(context, dataset, model, side), Meter("texts")
     artifact = Artifact(work.whole, folder=True)
     files = Collection(converted.artifact.path)
 
@@ -84,13 +62,13 @@ def encode(context: Context, dataset: Dataset, model: Model, side: str, converte
 
     return Stage(
         "encode", context.subject(dataset, f"{model.name} {SIDES[side]}"), artifact, recipe, build, (converted,),
-        on_demand=True, serves=_serves, resource="encoder", status=meter.__str__,
+        on_demand=True, serves=serves, resource="encoder", status=meter.__str__,
         afterwards=partial(discard, work.parts),
     )  # fmt: skip
 
 
 def _how(context: Context, dataset: Dataset, model: Model, side: str) -> dict:
-    """All that vectors depend on but the texts. The precision may be left open: see `_serves`."""
+    """All that vectors depend on but the texts. The precision may be left open: see `serves`."""
     return {"model": model.recipe(side, dataset.slug), "dtype": context.setting.models.dtype}
 
 
@@ -125,7 +103,7 @@ def index(context: Context, dataset: Dataset, spec: IndexSpec, converted: Stage,
     artifact = Artifact(path, folder=True)
     subject = context.subject(dataset, f"{index_name(spec)} {spec.encoder}")
     needs, tools = (converted,), (vectors,)
-    return Stage("index", subject, artifact, recipe, build, needs, tools, on_demand=True, serves=_serves)
+    return Stage("index", subject, artifact, recipe, build, needs, tools, on_demand=True, serves=serves)
 
 
 def _library(spec: IndexSpec) -> dict[str, str]:
@@ -165,7 +143,7 @@ def run(
 
     artifact, subject = Artifact(path, folder=False), context.subject(dataset, condition.name)
     tools = (index, queries)
-    return Stage("search", subject, artifact, recipe, build, (converted,), tools, serves=_serves)
+    return Stage("search", subject, artifact, recipe, build, (converted,), tools, serves=serves)
 
 
 def _search_impacts(context: Context, index: Stage, condition: Condition, topics: Vectors) -> Iterator[tuple]:
@@ -180,7 +158,7 @@ def _search_lucene(context: Context, index: Stage, condition: Condition, topics:
     how, vectors = condition.search, unit(topics.matrix())
     asked = dict(zip(topics.ids, vectors, strict=True))
     hits = how.hits + how.remove_query
-    kind, candidates = condition.index.kind, how.ef_search
+    kind, candidates = condition.index.kind, how.ef_search and how.ef_search + how.remove_query
     for query, ids, scores in lucene_dense.search(index.artifact.path, kind, hits, candidates, asked, context.pool):
         yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
 

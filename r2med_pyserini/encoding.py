@@ -40,9 +40,9 @@ def chosen(names: tuple[str, ...]) -> list[Model]:
         if name not in conditions.names() and not name.endswith((".yaml", ".yml")):
             known = (*models.names(), *conditions.names())
             raise UsageError(f"no encoder and no condition {name!r}{did_you_mean(name, known)}")
-        encoder = conditions.load(name).index.encoder
+        encoder = conditions.load(name).encoder
         if encoder is None:
-            raise UsageError(f"condition {name} searches words; there is nothing to encode")
+            raise UsageError(f"condition {name} has no encoder of its own; there is nothing to encode")
         found[encoder] = models.load(encoder)
     if not found:
         raise UsageError("name one or more encoders, or conditions (`r2med list` shows them)")

@@ -14,6 +14,8 @@ from . import (
     evaluation,
     models,
     recording,
+    rerankers,
+    reranking,
     weights,
 )
 from .conditions import Condition, Recorded
@@ -48,10 +50,10 @@ class Experiment:
             raise UsageError("name one or more conditions, or --all (`r2med list` shows them)")
         loaded = conditions.load_all(names or conditions.names())
         if everything:
-            loaded = [condition for condition in loaded if _is_installed(condition)]
+            loaded = [condition for condition in loaded if is_installed(condition)]
         else:
             for condition in loaded:
-                _check_model(condition, how.get("encoding") or Settings())
+                _check_models(condition, how.get("encoding") or Settings())
         return cls(prepare(suite, slugs, threads, loaded, **how))
 
     @classmethod
@@ -87,7 +89,7 @@ class Experiment:
         if not scored:
             return Outcome(errors=messages(result))
         outcome = self._outcome(scored, self.plan.cells, evaluation.HEADLINE, table.TEXT)
-        text = [outcome.text, *datasets.findings(self.plan, result), *self._cut(result), *self._run_paths(scored)]
+        text = [outcome.text, *datasets.findings(self.plan, result), *self._notes(result), *self._run_paths(scored)]
         return Outcome("\n".join(text), outcome.good, messages(result))
 
     def report(self, measure: str, form: str, only_present: bool) -> Outcome:
@@ -124,7 +126,7 @@ class Experiment:
             known[cell.condition.name] = cell.condition
             scores.setdefault(cell.condition.name, {})[cell.dataset.slug] = recording.figures(found)
         new = {
-            name: {suite.name: Recorded(recording.made_with(known[name]), data, figures)}
+            name: {suite.name: Recorded(recording.made_with(conditions.closure([known[name]]).values()), data, figures)}
             for name, figures in scores.items()
         }
         return {name: replace(condition, recorded=condition.recorded | new[name]) for name, condition in known.items()}
@@ -145,10 +147,11 @@ class Experiment:
         rows = table.rows(entries)
         return Outcome(table.report(rows, suite, measure, form), all(passes(row.verdict) for row in rows))
 
-    def _cut(self, result: Result) -> list[str]:
-        """What was cut of the texts that were encoded."""
+    def _notes(self, result: Result) -> list[str]:
+        """What was cut of the texts that were encoded, and what other stages have to tell."""
         encoded = [stage for stage in self.plan.only("encode") if stage in result.done]
-        return [f"Note: {text}" for text in encoded_stages.truncations(encoded)]
+        told = [*encoded_stages.truncations(encoded), *self.plan.context.notes]
+        return [f"Note: {text}" for text in told]
 
     def _run_paths(self, cells: Iterable[Cell]) -> list[str]:
         """Where the runs are, a line for each condition."""
@@ -160,21 +163,30 @@ class Experiment:
 
 
 def at_hand(condition: Condition) -> bool:
-    """Whether a condition can be run at once: without a download, and with the key that it needs."""
-    return condition.index.encoder is None or weights.at_hand(models.load(condition.index.encoder))
+    """Whether a condition can be run at once: without a download, and with the keys that it needs."""
+    every = conditions.closure([condition]).values()
+    encoders_here = all(weights.at_hand(models.load(one.encoder)) for one in every if one.encoder)
+    return encoders_here and all(
+        weights.reranker_at_hand(rerankers.load(one.rerank.reranker)) for one in every if one.rerank
+    )
 
 
-def _is_installed(condition: Condition) -> bool:
+def is_installed(condition: Condition) -> bool:
     """Whether a condition needs neither a download nor a service nor a package that is not here."""
-    if condition.index.encoder is None:
-        return True
-    model = models.load(condition.index.encoder)
-    return model.package is not None and weights.at_hand(model)
+    every = conditions.closure([condition]).values()
+    named = [models.load(one.encoder) for one in every if one.encoder]
+    if any(one.rerank for one in every):
+        return False
+    return all(model.package is not None and weights.at_hand(model) for model in named)
 
 
-def _check_model(condition: Condition, settings: Settings) -> None:
-    if condition.index.encoder is not None:
-        encoders.check(models.load(condition.index.encoder), settings)
+def _check_models(condition: Condition, settings: Settings) -> None:
+    """Raise UsageError or R2medError if a model must not, or cannot, be run as the settings say."""
+    for one in conditions.closure([condition]).values():
+        if one.encoder:
+            encoders.check(models.load(one.encoder), settings)
+        if one.rerank:
+            reranking.check(rerankers.load(one.rerank.reranker), settings, one.rerank.max_passage)
 
 
 def split_target(name: str, suite: str) -> tuple[str, str | None]:

@@ -47,15 +47,14 @@ def build(parts: Iterable[tuple[list[str], "np.ndarray"]], folder: Path, spec: I
         for names, vectors in parts:
             if index is None:
                 index = _empty(vectors.shape[1], spec)
-            vectors = ready(vectors, spec.metric)
             good = np.isfinite(vectors).all(axis=1)
             if not good.all():
                 raise R2medError(f"document {names[np.argmin(good)]}: its vector holds NaN or infinite values")
-            index.add(vectors)
+            index.add(ready(vectors, spec.metric))
             ids += names
     finally:
         faiss.omp_set_num_threads(threads)
-    if index is None:
+    if not ids:
         raise R2medError("there is no document to index")
     faiss.write_index(index, str(folder / _INDEX))
     (folder / _IDS).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
@@ -114,7 +113,7 @@ def search(
     if vectors.shape[1] != index.d:
         raise R2medError(f"{folder}: vectors of {index.d} dimensions, but queries of {vectors.shape[1]}")
     if how.ef_search is not None:
-        index.hnsw.efSearch = how.ef_search
+        index.hnsw.efSearch = how.ef_search + how.remove_query
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(threads)
     try:

@@ -14,7 +14,6 @@ from pathlib import PurePosixPath
 from . import yamlfile
 from .errors import BadInput, UsageError, shown
 from .facts import (
-    BFLOAT16,
     DTYPES,
     FACTS,
     FLOAT16,
@@ -73,7 +72,7 @@ class Model:
     tasks: Mapping[str, str] = field(default_factory=dict, hash=False)  # name of a task set, for sides with TASK
     instructions: Mapping[str, TaskSet] = field(default_factory=dict, hash=False, repr=False)  # these task sets
     dtype: str | None = None  # of the published weights: float32, float16, bfloat16 or int8; None for an API
-    half: str = FLOAT16  # the half precision to use on a GPU; BFLOAT16 where FLOAT16 overflows (T5, Gemma, Qwen)
+    half: str = FLOAT16  # or BFLOAT16: the half precision to use on a GPU
     remote_code: bool = False  # runs code of its repository, which the user must allow
     api: Mapping[str, str | int] | None = field(default=None, hash=False)  # see _API
     facts: Mapping[str, object] = field(default_factory=dict, hash=False, repr=False)  # for people

@@ -123,6 +123,10 @@ class Workspace:
         """What may be deleted when no command runs, at the cost of time."""
         return self.root / ".r2med-cache"
 
+    def pair_scores(self, reranker: str) -> Path:
+        """Where the scores that a reranker has given are kept."""
+        return self.cache / "scores" / f"{reranker}.sqlite"
+
     @property
     def hashes(self) -> Path:
         """Cache of file hashes; safe to delete."""

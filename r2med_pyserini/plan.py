@@ -8,9 +8,10 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from . import adoption, collection, encoded_stages, evaluation, lexical_stages, models, trec
+from . import adoption, collection, composite_stages, encoded_stages, evaluation, lexical_stages, models, trec
 from .artifacts import Artifact, Hashes, write_json
-from .conditions import Condition
+from .composites import RERANKED
+from .conditions import Condition, closure
 from .context import FORMATS, Context, Setting
 from .encoders.base import Settings
 from .errors import UsageError
@@ -123,9 +124,10 @@ def make_plan(
     model by model, so that each is loaded once.
     """
     conditions, datasets, encode = list(conditions), list(datasets), list(encode)
+    every = closure(conditions)
     context = Context(suite, setting)
     parts = [
-        _plan_dataset(context, dataset, conditions, encode, alone=len(datasets) == 1)
+        _plan_dataset(context, dataset, every, conditions, encode, alone=len(datasets) == 1)
         for dataset in sorted(datasets, key=_size, reverse=True)
     ]
     encoding = [(name, stage) for part in parts for name, stage in part.encoding]
@@ -152,42 +154,69 @@ class _Part:
     retrieval: list[Stage] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
 
-    def add(self, condition: Condition, dataset: Dataset, run: Stage, scores: Stage) -> None:
-        self.retrieval += [run, scores]
-        self.cells.append(Cell(condition, dataset, scores, run.artifact.path))
-
 
 def _plan_dataset(
-    context: Context, dataset: Dataset, conditions: list[Condition], encode: list[Model], alone: bool
+    context: Context,
+    dataset: Dataset,
+    every: dict[str, Condition],
+    wanted: list[Condition],
+    encode: list[Model],
+    alone: bool,
 ) -> _Part:
+    """The stages of one dataset: runs of `every` condition, scores of those that are `wanted`."""
     fetched = [_fetch(context, dataset, alone)] if dataset.repo else []
     converted = _convert(context, dataset, tuple(fetched))
     part = _Part([*fetched, converted])
-    lexical = lexical_stages.together([condition.index for condition in conditions if condition.index.kind == LUCENE])
+    indexed = [condition for condition in every.values() if condition.index]
+    lexical = lexical_stages.together([condition.index for condition in indexed if condition.index.kind == LUCENE])
     indexes = {name: lexical_stages.index(context, dataset, spec, converted) for name, spec in lexical.items()}
     part.retrieval += indexes.values()
     vectors: dict[tuple[str, str], Stage] = {}
-    named = [models.load(condition.index.encoder) for condition in conditions if condition.index.encoder]
+    named = [models.load(condition.encoder) for condition in indexed if condition.encoder]
     for model in dict.fromkeys([*named, *encode]):
         for side in (DOCUMENT, QUERY):
             stage = encoded_stages.encode(context, dataset, model, side, converted)
             vectors[model.name, side] = replace(stage, on_demand=model not in encode)
             part.encoding.append((model.name, vectors[model.name, side]))
-    for condition in conditions:
+    runs: dict[str, Stage] = {}
+    for name, condition in every.items():
         spec = condition.index
-        if spec.kind == LUCENE:
+        if condition.fusion:
+            inputs = {one.name: runs[one.name] for one in _inputs(condition, every)}
+            runs[name] = composite_stages.fuse(context, dataset, condition, inputs)
+        elif condition.rerank:
+            (given,) = _inputs(condition, every)
+            runs[name] = composite_stages.reranked(context, dataset, condition, converted, runs[given.name])
+        elif spec.kind == LUCENE:
             index = indexes[lexical_stages.index_name(spec)]
-            run = lexical_stages.run(context, dataset, condition, converted, index)
+            runs[name] = lexical_stages.run(context, dataset, condition, converted, index)
         else:
-            name = f"{encoded_stages.index_name(spec)} {spec.encoder}"
-            if name not in indexes:
+            place = f"{encoded_stages.index_name(spec)} {spec.encoder}"
+            if place not in indexes:
                 of_documents = vectors[spec.encoder, DOCUMENT]
-                indexes[name] = encoded_stages.index(context, dataset, spec, converted, of_documents)
-                part.retrieval.append(indexes[name])
+                indexes[place] = encoded_stages.index(context, dataset, spec, converted, of_documents)
+                part.retrieval.append(indexes[place])
             of_queries = vectors[spec.encoder, QUERY]
-            run = encoded_stages.run(context, dataset, condition, converted, indexes[name], of_queries)
-        part.add(condition, dataset, run, _scores(context, dataset, condition, converted, run))
+            runs[name] = encoded_stages.run(context, dataset, condition, converted, indexes[place], of_queries)
+        part.retrieval.append(runs[name])
+        if condition in wanted:
+            scores = _scores(context, dataset, condition, hits(condition, every), converted, runs[name])
+            part.retrieval.append(scores)
+            part.cells.append(Cell(condition, dataset, scores, runs[name].artifact.path))
     return part
+
+
+def _inputs(condition: Condition, every: dict[str, Condition]) -> list[Condition]:
+    """The conditions that a condition is made from; those given by file have the file's name."""
+    return [every[name if name in every else Path(name).stem] for name in condition.inputs]
+
+
+def hits(condition: Condition, every: dict[str, Condition]) -> int:
+    """How many documents a query a condition's run may have. `every` has its inputs."""
+    if condition.search or condition.fusion:
+        return (condition.search or condition.fusion).hits
+    of_input = hits(_inputs(condition, every)[0], every)
+    return min(condition.rerank.depth, of_input) if condition.rerank.keep == RERANKED else of_input
 
 
 def _fetch(context: Context, dataset: Dataset, alone: bool) -> Stage:
@@ -222,9 +251,11 @@ def _convert(context: Context, dataset: Dataset, fetched: tuple[Stage, ...]) -> 
     return Stage("convert", context.subject(dataset), Artifact(files.root, folder=True), recipe, build, fetched)
 
 
-def _scores(context: Context, dataset: Dataset, condition: Condition, converted: Stage, run: Stage) -> Stage:
+def _scores(
+    context: Context, dataset: Dataset, condition: Condition, depth: int, converted: Stage, run: Stage
+) -> Stage:
     files = Collection(converted.artifact.path)
-    measures = evaluation.kept(condition.search.hits)
+    measures = evaluation.kept(depth)
     path = context.workspace.scores(context.suite.name, dataset.slug, condition.name)
 
     def recipe() -> dict:

@@ -1,7 +1,7 @@
 """Writing the scores of a complete run into a condition's YAML file: later runs are held against them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
 import yaml
@@ -19,14 +19,17 @@ _KEY = re.compile(r"^recorded:.*\Z", re.MULTILINE | re.DOTALL)
 _LATER_KEY = re.compile(r"^\w+:", re.MULTILINE)
 
 
-def made_with(condition: Condition) -> dict[str, str]:
-    """The versions of what a condition's scores depend on."""
+def made_with(conditions: Iterable[Condition]) -> dict[str, str]:
+    """The versions of what scores depend on: those of a condition and of what it is made from."""
     found = {"r2med-pyserini": __version__}
-    if condition.index.encoder is not None:
-        found |= {name: version(name) for name in ("torch", "transformers")}
-    if condition.index.kind in (FAISS_FLAT, FAISS_HNSW):
-        return found | {"faiss": version("faiss-cpu")}
-    return found | {"anserini": anserini_version()}
+    for condition in conditions:
+        if condition.encoder or condition.rerank:
+            found |= {name: version(name) for name in ("torch", "transformers")}
+        if condition.index and condition.index.kind in (FAISS_FLAT, FAISS_HNSW):
+            found["faiss"] = version("faiss-cpu")
+        elif condition.index:
+            found["anserini"] = anserini_version()
+    return found
 
 
 def block(recorded: Mapping[str, Recorded]) -> str:

@@ -24,9 +24,13 @@ class Parameters:
     """What recipes and displays show of a specification: the settings that it has."""
 
     def parameters(self) -> dict:
-        """Name -> value of every setting that is not at its `None` or `False`."""
+        """Name -> value, as JSON holds it, of every setting that is not at its `None` or `False`."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in found.items() if value is not None and value is not False}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items()
+            if value is not None and value is not False
+        }
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,24 @@ class Stage:
             raise R2medError(f"{self}: {system_error(error)}") from error
 
 
+class Meter:
+    """How many of how many things are done, for a stage's status."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun, self._done, self._total = noun, 0, 0
+
+    def start(self, total: int) -> None:
+        """Begin anew."""
+        self._done, self._total = 0, total
+
+    def advance(self, more: int) -> None:
+        """So many more are done."""
+        self._done += more
+
+    def __str__(self) -> str:
+        return f"({self._done:,} of {self._total:,} {self._noun})" if self._total else ""
+
+
 @dataclass(frozen=True)
 class Progress:
     """What the observer of `execute` is told: a stage that ended, or (stage None) that time passes."""

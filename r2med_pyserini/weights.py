@@ -16,6 +16,7 @@ from . import models
 from .errors import R2medError, system_error
 from .hubclient import HubClient, Repository, files_known
 from .models import API, SIDES, Model
+from .rerankers import Reranker
 
 EXTRA = "pip install 'r2med-pyserini[models]'"
 _ELSEWHERE = "a copy of another machine's cache (HF_HOME)"
@@ -41,13 +42,34 @@ def folder(model: Model, side: str) -> Path:
     """
     if model.package:
         return _installed(model)
-    repository = _repository(model, side)
+    return fetched(_repository(model, side))
+
+
+def repository(name: str, id_: str, revision: str | None) -> Repository:
+    """The repository `id_` of the Hub, which holds files of the model `name`. Raises R2medError if it is not pinned."""
+    if revision is None:
+        raise R2medError(f"{name}: no revision of {id_} is pinned, so scores would not last: use another model")
+    return Repository(name, "model", id_, revision, _ELSEWHERE)
+
+
+def fetched(place: Repository) -> Path:
+    """The folder with the files of a repository, fetched if need be; see `folder`."""
     try:
         with _one_at_a_time:
-            _fetch(repository)
+            _fetch(place)
     except OSError as error:
-        raise R2medError(f"{model.name}: {system_error(error)}") from error
-    return repository.snapshot
+        raise R2medError(f"{place.label}: {system_error(error)}") from error
+    return place.snapshot
+
+
+def reranker_at_hand(reranker: Reranker) -> bool:
+    """Whether a reranker can be used at once: its files are here, or it is known which server to ask."""
+    if reranker.api:
+        return bool(os.environ.get(reranker.api["model_variable"]))
+    try:
+        return all(_is_here(repository(reranker.name, *place)) for place in reranker.repositories())
+    except (R2medError, OSError):
+        return False
 
 
 def at_hand(model: Model) -> bool:
@@ -133,15 +155,16 @@ def _looks_whole(snapshot: Path) -> bool:
                 shards |= set(json.loads((snapshot / name).read_bytes())["weight_map"].values())
             except (ValueError, TypeError, LookupError, AttributeError):
                 return False
-    return "config.json" in names and any(name.endswith(_WEIGHTS) for name in names) and shards <= set(names)
+    return (
+        {"config.json", "adapter_config.json"} & set(names)
+        and any(name.endswith(_WEIGHTS) for name in names)
+        and shards <= set(names)
+    )
 
 
 def _repository(model: Model, side: str) -> Repository:
     files = model.files(side)
-    name, revision = files["id"], files["revision"]
-    if revision is None:
-        raise R2medError(f"{model.name}: no revision of {name} is pinned, so scores would not last: use another model")
-    return Repository(model.name, "model", name, revision, _ELSEWHERE)
+    return repository(model.name, files["id"], files["revision"])
 
 
 def _installed(model: Model) -> Path:

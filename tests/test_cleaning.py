@@ -7,6 +7,8 @@ from r2med_pyserini.cleaning import made_here, remove
 from r2med_pyserini.paths import Workspace
 
 CACHE = Workspace(Path()).hashes.parent.name
+PARTS = f"{CACHE}/parts/vectors.mini-biology.toy"
+SHARD = "0123456789abcdef" * 2
 
 
 def made(workspace: Workspace) -> dict[str, Artifact]:
@@ -15,6 +17,7 @@ def made(workspace: Workspace) -> dict[str, Artifact]:
     artifacts = {
         "collection": Artifact(workspace.collection("mini", "biology").root, folder=True),
         "index": Artifact(workspace.index("lucene", "mini", "biology"), folder=True),
+        "vectors": Artifact(workspace.index("vectors", "mini", "biology", "toy"), folder=True),
         "run": Artifact(workspace.run("mini", "biology", "bm25"), folder=False),
         "scores": Artifact(workspace.scores("mini", "biology", "bm25"), folder=False),
     }
@@ -95,9 +98,9 @@ def test_what_a_killed_build_left_is_found_though_nothing_was_made(workspace, na
 
 
 def test_what_a_killed_build_left_is_not_counted_beside_the_artifact(workspace):
-    made(workspace)
+    count = len(made(workspace))
     own(workspace, "indexes/.tmp.new.lucene.mini-biology/x", "indexes/.tmp.old.lucene.mini-biology/x")
-    assert len(made_here(workspace)) == 4
+    assert len(made_here(workspace)) == count
     clean(workspace)
     assert files(workspace) == set()
 
@@ -110,6 +113,9 @@ def test_what_a_killed_build_left_is_not_counted_beside_the_artifact(workspace):
         "runs/.manifests/notes.txt",
         "indexes/.locks/notes.txt",
         f"{CACHE}/notes.txt",
+        f"{CACHE}/parts/notes.txt",
+        f"{PARTS}/notes.txt",
+        f"{PARTS}/{SHARD}.txt",
         "runs/.tmp.",
         "runs/.tmp.mine",
         "runs/.tmp.new.",
@@ -136,6 +142,24 @@ def test_the_manifest_of_a_run_that_its_user_deleted_is_removed(workspace):
     made(workspace)["run"].path.unlink()
     clean(workspace)
     assert files(workspace) == set()
+
+
+@pytest.mark.parametrize(
+    "name", [f"{SHARD}.npy", f"{SHARD}.npz", f"{SHARD}.json", f"new-4711-{SHARD}.npy", f"new-4711-{SHARD}.json"]
+)
+def test_shards_that_were_not_put_together_are_removed(workspace, name):
+    own(workspace, f"{PARTS}/{name}", f"{CACHE}/parts/query-vectors.mini-biology.toy/{name}")
+    assert len(made_here(workspace)) == 2
+    clean(workspace)
+    assert not (workspace.root / CACHE).exists()
+
+
+def test_shards_are_removed_with_all_the_rest(workspace):
+    made(workspace)
+    own(workspace, f"{PARTS}/{SHARD}.npy")
+    clean(workspace)
+    assert files(workspace) == set()
+    assert not (workspace.root / CACHE).exists()
 
 
 def test_what_was_made_can_be_made_again(workspace):

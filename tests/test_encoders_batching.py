@@ -179,7 +179,7 @@ def test_ctrl_c_stops_all_work():
 
     def interrupt():
         half_way.wait(20)
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()

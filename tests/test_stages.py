@@ -23,7 +23,7 @@ def log():
 def stage(tmp_path, hashes, log):
     """Makes a stage whose recipe hashes what it needs; building it is logged, and its tools must be there by then."""
 
-    def make(name, *needs, tools=(), on_demand=False, work=lambda: None, version=1):
+    def make(name, *needs, tools=(), on_demand=False, work=lambda: None, version=1, **more):
         path = tmp_path / "out" / name
 
         def recipe():
@@ -35,7 +35,7 @@ def stage(tmp_path, hashes, log):
             log.append(name)
             file.write_text(f"{name} {version}")
 
-        return Stage("make", name, Artifact(path, folder=False), recipe, build, needs, tools, on_demand)
+        return Stage("make", name, Artifact(path, folder=False), recipe, build, needs, tools, on_demand, **more)
 
     return make
 
@@ -224,6 +224,140 @@ class TestProgress:
         heard = []
         execute([stage("a", work=raising(R2medError("no"))), stage("b")], 1, hashes, heard.append)
         assert [(progress.done, str(progress.stage)) for progress in heard] == [(1, "make b")]
+
+
+class TestResource:
+    """Stages that name the same resource, such as the one model in memory, are not built at once."""
+
+    @pytest.mark.parametrize("threads", [1, 2, 5])
+    def test_one_stage_at_a_time_is_built_with_it(self, stage, hashes, log, threads):
+        lock, running, at_once = Lock(), [], []
+
+        def work():
+            with lock:
+                running.append(1)
+                at_once.append(len(running))
+            Event().wait(0.01)
+            with lock:
+                running.pop()
+
+        plan = [stage(name, work=work, resource="encoder") for name in "abcdef"]
+        assert execute(plan, threads, hashes).failed == {}
+        assert (at_once, sorted(log)) == ([1] * 6, list("abcdef"))
+
+    def test_others_go_on_meanwhile(self, stage, hashes):
+        meeting = Barrier(3)
+        plan = [
+            stage("a", work=lambda: meeting.wait(10), resource="encoder"),
+            stage("b", work=lambda: meeting.wait(10), resource="other"),
+            stage("c", work=lambda: meeting.wait(10)),
+        ]
+        assert execute(plan, 3, hashes).failed == {}
+
+    def test_what_waits_for_it_keeps_no_thread_busy(self, stage, hashes, log):
+        """Two threads: one has it, and the other does what needs it not."""
+        gate, waited = Event(), []
+        holders = [stage(name, work=lambda: waited.append(gate.wait(10)), resource="encoder") for name in "abc"]
+        assert execute([*holders, stage("other", work=gate.set)], 2, hashes).failed == {}
+        assert waited == [True] * 3 and sorted(log) == ["a", "b", "c", "other"]
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_a_failure_gives_it_back(self, stage, hashes, log, threads):
+        failing = stage("a", work=raising(R2medError("broken")), resource="encoder")
+        result = execute([failing, stage("b", resource="encoder"), stage("c", resource="encoder")], threads, hashes)
+        assert (list(result.failed), log) == ([failing], ["b", "c"])
+
+    def test_a_current_stage_neither_takes_nor_wants_it(self, stage, hashes, log):
+        gate, waited = Event(), []
+        current = stage("a", resource="encoder")
+        execute([current], 1, hashes)
+        after = stage("c", current, work=gate.set)
+        holder = stage("b", work=lambda: waited.append(gate.wait(10)), resource="encoder")
+        assert execute([holder, current, after], 2, hashes).failed == {}
+        assert waited == [True] and sorted(log) == ["a", "b", "c"]
+
+    def test_looks_come_before_builds_so_that_the_first_stage_gets_it(self, stage, hashes, log):
+        """The one that comes first in the plan, though it is wanted last."""
+        first = stage("first", on_demand=True, resource="encoder")
+        second = stage("second", on_demand=True, resource="encoder")
+        users = [stage("late", tools=(second,)), stage("early", tools=(first,))]
+        assert execute([first, second, *users], 1, hashes).failed == {}
+        assert log == ["first", "second", "late", "early"]
+
+    def test_all_is_looked_at_before_anything_is_built(self, tmp_path, hashes):
+        said = []
+
+        def make(name):
+            def recipe():
+                said.append(f"look at {name}")
+                return {}
+
+            def build(path):
+                said.append(f"build {name}")
+                path.write_text(name)
+
+            return Stage("make", name, Artifact(tmp_path / name, folder=False), recipe, build)
+
+        assert execute([make(name) for name in "abc"], 1, hashes).failed == {}
+        assert said[:3] == ["look at a", "look at b", "look at c"]
+        assert [text for text in said if text.startswith("build")] == ["build a", "build b", "build c"]
+
+
+class TestAfterwards:
+    @pytest.fixture
+    def tidied(self):
+        return []
+
+    def test_it_is_done_once_the_artifact_is_in_its_place(self, stage, hashes, tidied):
+        a = stage("a", afterwards=lambda: tidied.append(a.artifact.path.read_text()))
+        assert execute([a], 1, hashes).failed == {}
+        assert tidied == ["a 1"]
+
+    def test_not_for_a_stage_that_was_current(self, stage, hashes, tidied):
+        execute([stage("a")], 1, hashes)
+        execute([stage("a", afterwards=lambda: tidied.append(1))], 1, hashes)
+        assert tidied == []
+
+    def test_but_if_another_process_was_faster(self, stage, hashes, tidied):
+        stage("a").make(hashes)
+        assert stage("a", afterwards=lambda: tidied.append(1)).make(hashes) is False
+        assert tidied == [1]
+
+    def test_not_after_a_failure(self, stage, hashes, tidied):
+        failing = stage("a", work=raising(R2medError("broken")), afterwards=lambda: tidied.append(1))
+        assert list(execute([failing], 1, hashes).failed) == [failing]
+        assert tidied == []
+
+    def test_not_if_an_input_changed_meanwhile(self, stage, hashes, tidied):
+        tool = stage("tool")
+        tool.make(hashes)
+        work = lambda: tool.artifact.path.write_text("x")  # noqa: E731
+        user = stage("b", tools=(tool,), work=work, afterwards=lambda: tidied.append(1))
+        with pytest.raises(R2medError, match="changed meanwhile"):
+            user.make(hashes)
+        assert tidied == []
+
+    def test_what_the_system_refuses_is_an_error_with_the_stages_name(self, stage, hashes):
+        a = stage("a", afterwards=raising(PermissionError(13, "Permission denied", "parts")))
+        assert str(execute([a], 1, hashes).failed[a]) == "make a: parts: Permission denied"
+        assert execute([stage("a")], 1, hashes).failed == {}
+
+
+class TestStatus:
+    def test_the_observer_may_ask_how_far_a_stage_has_come(self, stage, hashes, monkeypatch):
+        monkeypatch.setattr(module, "TICK", 0.001)
+        gate, heard = Event(), []
+
+        def observe(progress):
+            if progress.stage is None and progress.running:
+                heard.extend(stage.status() for stage in progress.running)
+                gate.set()
+
+        execute([stage("a", work=lambda: gate.wait(10), status=lambda: "(3 of 9)")], 1, hashes, observe)
+        assert set(heard) == {"(3 of 9)"}
+
+    def test_most_stages_have_nothing_to_say(self, stage):
+        assert stage("a").status() == ""
 
 
 class TestTools:

@@ -549,6 +549,23 @@ class TestSideBySide:
         assert work.put().calls == 0
         work.check()
 
+    def test_another_process_may_finish_a_shard_while_it_is_written(self, work, monkeypatch):
+        save, others = vectors._save, []
+
+        def save_late(path: Path, found: np.ndarray) -> None:
+            save(path, found)
+            monkeypatch.setattr(vectors, "_save", save)
+            with monkeypatch.context() as elsewhere:
+                elsewhere.setattr(os, "getpid", lambda: 1)
+                others.append(work.make())
+
+        monkeypatch.setattr(vectors, "_save", save_late)
+        assert work.make().calls == 1  # the other process made all the rest
+        assert [other.calls for other in others] == [3]
+        assert len(work.parts) == 6
+        work.put()
+        work.check()
+
     def test_discarding_leaves_nothing_but_what_another_process_is_writing(self, work):
         work.make()
         new = work.job.parts / f"new-1234-{work.shards()[0].name}"

@@ -80,3 +80,8 @@ class Encoders:
                 self._last = load(model, self.settings)
                 self._name = model.name
             return self._last
+
+    def release(self) -> None:
+        """Forget the model, and so free its memory."""
+        with self._lock:
+            self._name = self._last = None

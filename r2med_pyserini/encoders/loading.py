@@ -18,7 +18,7 @@ from ..errors import R2medError
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _ROW = re.compile(r"^(\S[^|\n]*?) *\| *(MISSING|MISMATCH)\b", re.MULTILINE)
 _MADE_UP = "newly initialized"  # stands in every report of missing weights, in older forms too
-_UNUSED = "pooler."  # BERT's, for sentence pairs: no encoder here reads it
+POOLER = "pooler."  # BERT's, for sentence pairs: no encoder here reads it
 _LOGGERS = ("transformers.modeling_utils", "transformers", "sentence_transformers")
 
 
@@ -45,8 +45,9 @@ def check_vocabulary(name: str, folder: Path, tokenizer, network) -> None:
 class _Reports(logging.Handler):
     """Keeps what transformers reports of weights; it says so in a log line only."""
 
-    def __init__(self) -> None:
+    def __init__(self, unused: str | None) -> None:
         super().__init__(logging.WARNING)
+        self._unused = unused
         self.wrong: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -55,20 +56,21 @@ class _Reports(logging.Handler):
         names = [name for name, _ in _ROW.findall(text)]
         if _MADE_UP in text and not names:
             names = ["they are not named"]
-        self.wrong += [name for name in names if _UNUSED not in name]
+        self.wrong += [name for name in names if not self._unused or self._unused not in name]
 
 
 @contextmanager
-def loading(name: str, folder: Path) -> Iterator[None]:
+def loading(name: str, folder: Path, unused: str | None = POOLER) -> Iterator[None]:
     """Around the loading of model `name` from `folder`: without progress bars and warnings.
 
-    Raises R2medError where the model's files cannot be loaded, or lack weights, which transformers would make up.
+    Raises R2medError where the model's files cannot be loaded, or lack weights, which transformers would make up;
+    those whose names hold `unused` may be lacking.
     """
     require("transformers")
     from transformers.utils import logging as their_logging
 
     bars = their_logging.is_progress_bar_enabled()
-    reports, loggers = _Reports(), [logging.getLogger(logger) for logger in _LOGGERS]
+    reports, loggers = _Reports(unused), [logging.getLogger(logger) for logger in _LOGGERS]
     before = [(logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
     their_logging.disable_progress_bar()
     for logger in loggers:

@@ -7,6 +7,8 @@ from .loading import check_vocabulary, loading, require
 from .running import Route
 from .tokens import TextTokenizer
 
+_SLICE = 1024  # of the vocabulary
+
 
 def load(model: Model, folder: Path, dtype: str, side: str) -> Route:
     """The modules of a model that encode one side, with weights in `dtype`. Raises R2medError."""
@@ -25,8 +27,62 @@ def load(model: Model, folder: Path, dtype: str, side: str) -> Route:
     static = isinstance(module[0], SparseStaticEmbedding)  # a table of weights, which knows no start and end tokens
     if not static:
         check_vocabulary(model.name, folder, module[0].tokenizer, module[0].model)
+        if _takes_largest(module):
+            _set_aside(module[0].model)
     tokenizer = TextTokenizer(module[0].tokenizer, model, None if static else limit, special=not static)
     return Route(tokenizer, module, _weights)
+
+
+def _takes_largest(module) -> bool:
+    """Whether what follows the network is SPLADE's maximum, and nothing else."""
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    rest = list(module)[1:]
+    return len(rest) == 1 and isinstance(rest[0], SpladePooling) and rest[0].pooling_strategy == "max"
+
+
+def _set_aside(network) -> None:
+    """Let a masked language model end before its last layer, which is kept in its place for `_largest_logits`."""
+    from torch.nn import Linear, Module
+
+    last = network.get_output_embeddings()
+    if not isinstance(last, Linear):
+        return
+
+    class Aside(Module):
+        """Does nothing; holds the layer whose place it has."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.bias = last, last.bias
+
+        def forward(self, states):
+            """What comes in."""
+            return states
+
+    network.set_output_embeddings(Aside())
+
+
+def _largest_logits(body, features: dict):
+    """The largest logit of every token over the positions of a text, [texts, vocabulary], or 0 if none is positive.
+
+    The logits of a text, positions times vocabulary, are far more than a processor's cache holds; so they are computed
+    and forgotten for a slice of the vocabulary at a time.
+    """
+    import torch
+
+    states = body(features)["token_embeddings"]
+    padding = ~features["attention_mask"].bool().unsqueeze(-1)
+    padded = bool(padding.any())
+    layer = getattr(body.model.get_output_embeddings(), "layer", None)
+    if layer is None:
+        slices = [states]
+    else:
+        weights = layer.weight.split(_SLICE)
+        biases = [None] * len(weights) if layer.bias is None else layer.bias.split(_SLICE)
+        slices = (torch.nn.functional.linear(states, *some) for some in zip(weights, biases, strict=True))
+    found = [(logits.masked_fill(padding, 0) if padded else logits).amax(dim=1) for logits in slices]
+    return torch.cat(found, dim=-1)
 
 
 def _weights(module, features: dict):
@@ -37,14 +93,9 @@ def _weights(module, features: dict):
     same weights, without the logarithm of every logit.
     """
     import torch
-    from sentence_transformers.sparse_encoder.modules import SpladePooling
 
-    body, *rest = module
-    pooling = rest[0] if len(rest) == 1 and isinstance(rest[0], SpladePooling) else None
-    if pooling is None or pooling.pooling_strategy != "max":
+    if not _takes_largest(module):
         return module(features)["sentence_embedding"].float()
-    logits, mask = body(features)["token_embeddings"], features["attention_mask"]
-    if not mask.all():
-        logits = logits.masked_fill(~mask.bool().unsqueeze(-1), 0)  # as good as absent: relu makes no more of it
-    weights = torch.log1p(torch.relu(logits.amax(dim=1).float()))
+    body, pooling = module
+    weights = torch.log1p(torch.relu(_largest_logits(body, features).float()))
     return torch.log1p(weights) if pooling.activation_function == "log1p_relu" else weights
