@@ -236,6 +236,49 @@ def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
 
 
 @cli.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@SUITE
+@DATASET
+@click.option(
+    "--qrels", type=click.Path(dir_okay=False, path_type=Path), help="Evaluate two run files against this file."
+)
+@click.option("--measure", "measures", multiple=True, help="Measure to compare (may be repeated): nDCG@10 and R@100.")
+@click.option(
+    "--top", type=click.IntRange(0), default=5, show_default=True, help="So many queries of largest gain and loss."
+)
+@form_of("text", "json", "csv")
+def compare(a: str, b: str, suite: str, datasets: tuple[str, ...], **how) -> None:
+    """Compare the current runs of two conditions, or two run files, query by query, with significance tests."""
+    from .comparing import compare as compare_systems
+
+    _finish(compare_systems(a, b, suite, datasets, None, **how))
+
+
+@cli.command()
+@click.argument("runs", nargs=-1, metavar="RUN...", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--method", default="rrf", show_default=True, help="rrf, combsum, combmnz, weighted or interpolation.")
+@click.option(
+    "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File for the fused run."
+)
+@click.option("--hits", type=click.IntRange(1), help="Documents a query that are kept; 1000 unless said otherwise.")
+@click.option("--depth", type=click.IntRange(1), help="Documents a query that count of each run; all of them.")
+@click.option("--k", type=float, help="rrf: 60 unless said otherwise.")
+@click.option("--alpha", type=float, help="interpolation: weight of the first run; 0.5 unless said otherwise.")
+@click.option("--weight", "weights", multiple=True, type=float, help="weighted: of each run, in their order.")
+@click.option("--normalization", help="min-max, z-score or none.")
+@click.option("--overwrite", is_flag=True, help="Replace the output if it is there.")
+def fuse(runs: tuple[Path, ...], method: str, output: Path, overwrite: bool, **settings) -> None:
+    """Fuse TREC runs of any tools into one."""
+    from .composites import fusion_of
+    from .fusion import fuse_files
+
+    given = {key: value for key, value in settings.items() if value not in (None, ())}
+    notes = fuse_files(runs, fusion_of(method, tuple(map(str, runs)), given), output, overwrite)
+    click.echo("\n".join([*(f"Note: {note}" for note in notes), str(output)]))
+
+
+@cli.command()
 @CONDITIONS
 @SUITE
 @EVERYTHING

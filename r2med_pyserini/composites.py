@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from . import rerankers
-from .errors import shown
+from .errors import UsageError, shown
 from .specs import MAX_HITS, Parameters
 from .suggest import did_you_mean
 from .yamlfile import Range, Reader
@@ -89,6 +89,17 @@ def check_fusion(reader: Reader, method: str, inputs: tuple[str, ...], values: d
     if method == INTERPOLATION and len(inputs) > 2:
         reader.fault(f"fusion: method {method} is for two inputs, not {len(inputs)}")
     return FusionSpec(method, inputs, **given)
+
+
+def fusion_of(method: str, inputs: tuple[str, ...], settings: dict) -> FusionSpec:
+    """The specification that a command line gives. Raises UsageError with all that is wrong."""
+    reader = Reader("fuse")
+    if not reader.choice(method, "--method", METHODS):
+        raise UsageError("\n".join(reader.faults))
+    spec = check_fusion(reader, method, inputs, settings)
+    if reader.faults:
+        raise UsageError("\n".join(reader.faults))
+    return spec
 
 
 def _names(reader: Reader, value: object) -> tuple[str, ...]:

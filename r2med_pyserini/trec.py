@@ -9,11 +9,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from .errors import BadInput, shown
 from .jsonl import Faults, no_key, objects
-from .textio import lines
+from .textio import lines, open_binary
 
 MAX_IDENTIFIER = 32_766
 IDENTIFIER = f"text of 1 to {MAX_IDENTIFIER:,} bytes without white space or control characters"
@@ -26,6 +27,8 @@ RUN_COLUMNS = "query Q0 document rank score tag"
 _QRELS_COLUMNS = "query 0 document relevance"
 _BEIR_COLUMNS = "query document relevance"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_VISIBLE, _NUMERIC = bytes(range(33, 127)), b"0123456789+-.eE"
+_BLOCK = 2**16  # bytes; more are slower, since they leave the processor's cache
 MAX_RELEVANCE = 1000  # far beyond any grade in use; trec_eval's memory grows with it
 
 
@@ -53,6 +56,9 @@ def read_run(path: Path) -> Run:
     Raises BadInput with every fault (file and line): wrong number of columns, a score that is no finite
     number, the same document twice for one query. A file without a row is a run without hits.
     """
+    plain = _read_plain(path)
+    if plain is not None:
+        return plain
     faults, run, seen = Faults(), {}, {}
     for line, (query, _, document, _, text, _) in _rows(path, (6).__eq__, f"6: {RUN_COLUMNS}", faults):
         score = number(text)
@@ -66,6 +72,47 @@ def read_run(path: Path) -> Run:
         run.setdefault(query, {})[document] = score
     faults.check()
     return run
+
+
+def _read_plain(path: Path) -> Run | None:
+    """The run of a file such as `write_run` writes, several times as fast; None for any other file, right or wrong.
+
+    That is: ids of visible ASCII, a blank between columns, a newline after every row.
+    """
+    if not path.is_file():  # a pipe cannot be read twice
+        return None
+    run, rest = {}, b""
+    with open_binary(path) as file:
+        while block := file.read(_BLOCK):
+            rows, newline, rest = (rest + block).rpartition(b"\n")
+            if not newline or not _add_rows(run, rows + newline):
+                return None
+    return None if rest else run
+
+
+def _add_rows(run: Run, data: bytes) -> bool:
+    """Add lines to a run; False, having added any part of them, unless they have the form that `_read_plain` wants."""
+    count = data.count(b"\n")
+    if data.translate(None, _VISIBLE) != b"     \n" * count:
+        return False
+    fields = data.decode("ascii").split()
+    documents, texts, start = fields[2::6], fields[4::6], 0
+    if len(fields) != 6 * count or "".join(texts).encode().translate(None, _NUMERIC):
+        return False
+    try:
+        scores = list(map(float, texts))
+    except ValueError:
+        return False
+    if not all(map(math.isfinite, scores)):
+        return False
+    for query, same in groupby(fields[::6]):
+        end, hits = start + len(list(same)), run.setdefault(query, {})
+        wanted = len(hits) + end - start
+        hits.update(zip(documents[start:end], scores[start:end], strict=True))
+        if len(hits) != wanted:  # a document twice
+            return False
+        start = end
+    return True
 
 
 PYSERINI_SCORE, EXACT_SCORE = ".6f", ".9g"  # nine significant digits tell any two single-precision numbers apart

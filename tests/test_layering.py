@@ -13,7 +13,7 @@ ORDER = (
     "errors", "suggest", "paths",
     "textio", "jsonl", "artifacts", "trec", "rawfiles", "yamlfile",
     "suites", "collection", "adoption", "hubclient", "hub", "importing", "validation",
-    "evaluation", "published", "facts", "models", "rerankers", "weights", "specs", "composites", "conditions", "fusion",
+    "evaluation", "significance", "published", "facts", "models", "rerankers", "weights", "specs", "composites", "conditions", "fusion",
     "encoders.base", "encoders.batching", "encoders.devices", "encoders.loading", "encoders.tokens",
     "encoders.machine", "encoders.running", "encoders.dense", "encoders.sparse", "encoders.onnx", "encoders.own_code", "encoders.api",
     "encoders.__init__", "vectors",
@@ -24,8 +24,8 @@ ORDER = (
     "stages", "outcome",
     "context", "lexical_stages", "encoded_stages", "composite_stages", "plan",
     "commands_lexical", "commands_dense", "commands",
-    "report.__init__", "report.grid", "report.evaluation", "report.progress", "report.published", "report.table",
-    "datasets", "experiments", "encoding", "doctor", "cleaning", "passthrough",
+    "report.__init__", "report.grid", "report.comparison", "report.evaluation", "report.progress", "report.published", "report.table",
+    "datasets", "comparing", "experiments", "encoding", "doctor", "cleaning", "passthrough",
     "options", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {

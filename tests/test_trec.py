@@ -1,16 +1,19 @@
 import gzip
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
 
+from r2med_pyserini import trec
 from r2med_pyserini.errors import BadInput
 from r2med_pyserini.jsonl import Faults
 from r2med_pyserini.trec import (
     IDENTIFIER,
     MAX_IDENTIFIER,
     MAX_RELEVANCE,
+    _read_plain,
     identifier,
     judged,
     judgement_rows,
@@ -142,6 +145,62 @@ class TestReadRun:
         path = write("run.txt.gz", bytes(packed))
         (fault,) = faults_of(read_run, path)
         assert fault.startswith(f"{path}: cannot be read: ")
+
+
+class TestTwoWaysToReadARun:
+    """Files in the form of `write_run` are read in one go; the rest, and every faulty one, line by line."""
+
+    ROWS = [f"q{query} Q0 d{rank} {rank} {9 - rank}.5 t" for query in (1, 2) for rank in (1, 2, 3)]  # noqa: RUF012
+
+    @pytest.fixture
+    def in_one_go(self, monkeypatch):
+        """How often a file was read in one go."""
+        found = []
+
+        def watched(path):
+            found.append(_read_plain(path))
+            return found[-1]
+
+        monkeypatch.setattr(trec, "_read_plain", watched)
+        return lambda: sum(run is not None for run in found)
+
+    @staticmethod
+    def result(path):
+        try:
+            return [(query, list(hits.items())) for query, hits in read_run(path).items()]
+        except BadInput as error:
+            return error.faults
+
+    def test_what_is_written_is_read_in_one_go(self, write, in_one_go):
+        assert read_run(write("run.txt", "\n".join([*self.ROWS, ""])))["q2"] == {"d1": 8.5, "d2": 7.5, "d3": 6.5}
+        assert in_one_go() == 1
+
+    def test_so_is_a_file_without_a_row(self, write, in_one_go):
+        assert read_run(write("run.txt", "")) == {}
+        assert in_one_go() == 1
+
+    @pytest.mark.parametrize("size", [1, 30, 31, 40, 63, 64, 1000])
+    def test_so_is_a_file_of_many_blocks_unless_a_line_is_longer(self, write, in_one_go, monkeypatch, size):
+        path = write("run.txt.gz", gzip.compress("\n".join([*self.ROWS, ""]).encode()))
+        whole = self.result(path)
+        monkeypatch.setattr(trec, "_BLOCK", size)
+        assert self.result(path) == whole
+        assert in_one_go() == (2 if size >= len(self.ROWS[0]) + 1 else 1)
+
+    @pytest.mark.parametrize("seed", range(300))
+    def test_both_give_the_same_of_any_file(self, write, seed, monkeypatch):
+        chance = random.Random(seed)
+        pieces = [" ", "\t", "\n", "\r", "\0", "\x0b", "\x1c", "\x7f", "\u00a0", "\u2028", "é", "\ufeff", "", "1", "-",
+                  "e5", "1e999", "nan", "1_0", "1e5", "+1.", "q1", "d1", "x y", "\n\n", "  ", *self.ROWS]  # fmt: skip
+        text = "\n".join(self.ROWS if chance.random() < 0.7 else chance.sample(self.ROWS, 5)) + "\n"
+        for _ in range(chance.randrange(1, 4)):
+            start = chance.randrange(len(text))
+            text = text[:start] + chance.choice(pieces) + text[start + chance.choice((0, 0, 1, 1, 3)) :]
+        path = write("run.txt", gzip.compress(text.encode()) if chance.random() < 0.2 else text)
+        monkeypatch.setattr(trec, "_BLOCK", chance.choice((20, 50, 2**16)))
+        found = self.result(path)
+        monkeypatch.setattr(trec, "_read_plain", lambda path: None)
+        assert found == self.result(path)
 
 
 @pytest.mark.parametrize("read", [read_run, read_qrels])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini import cli
 from r2med_pyserini.comparing import compare
 from r2med_pyserini.outcome import Outcome
 from r2med_pyserini.paths import MINI, QUERY_FILE, Workspace
@@ -21,7 +20,6 @@ from .helpers import Result, environment, r2med_in, rows, run_files
 DATASETS = ("biology", "medqa-diag")
 ONLY = [option for slug in DATASETS for option in ("--dataset", slug)]
 MEASURES = ("nDCG@10", "R@100")
-listed = pytest.mark.skipif("compare" not in cli.cli.commands, reason="needs the command of the command line")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +113,6 @@ def test_text_is_readable(here):
     assert "where B is better by most" in text and "nDCG@10 by body system (not tested)" in text
 
 
-@listed
 class TestCommandLine:
     @staticmethod
     def compared(workspace: Workspace, *words) -> Result:

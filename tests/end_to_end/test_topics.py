@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from r2med_pyserini.conditions import names
-from r2med_pyserini.specs import MAX_HITS
 from r2med_pyserini.paths import MINI, Workspace
+from r2med_pyserini.specs import MAX_HITS
 
 from .helpers import Result, hits, r2med_in, rows, write_dataset
 
