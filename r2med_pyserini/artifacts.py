@@ -2,7 +2,8 @@
 
 An artifact is a file or a folder made by one stage. Its *recipe* is everything that its bytes depend on:
 hashes of inputs, parameters, versions. It counts as done only if its manifest holds the same recipe and
-the files still have the hashes that the manifest records; that something exists proves nothing.
+the files still have the hashes that the manifest records; that something exists proves nothing. The manifest
+also tells how long the build took, which nothing depends on.
 An artifact is built under a temporary name beside its place, then renamed; a lock keeps two processes
 from building the same one at once. A process killed at any point leaves either the old artifact, none,
 or a temporary that the next build removes. What others put at or into its place is never replaced.
@@ -139,6 +140,21 @@ class Artifact:
         manifest = self._read()
         return manifest["files"] if manifest else {}
 
+    def seconds(self) -> float | None:
+        """How long its build took by the clock; None if it has no manifest, or one that does not tell."""
+        manifest = self._read()
+        value = manifest.get("seconds") if manifest else None
+        good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e12
+        return float(value) if good else None
+
+    def size(self) -> int | None:
+        """Bytes of the files that the manifest lists; None if there is none, or if a file is not there."""
+        names = self.files()
+        try:
+            return sum((self._base / name).stat().st_size for name in names) if names else None
+        except OSError:
+            return None
+
     def _read(self) -> dict | None:
         try:
             manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
@@ -269,16 +285,18 @@ class Artifact:
         try:
             if self.folder:
                 new.path.mkdir()
+            began = time.perf_counter()
             build(new.path)
+            seconds = round(time.perf_counter() - began, 3)
             if not still_true():
                 raise R2medError(f"{self.path}: what it is made from changed meanwhile; run the same command again")
             digests = {path: sha256(path) for path in new._contents()}
             names = {path: path.relative_to(new.path).as_posix() if self.folder else self.path.name for path in digests}
-            manifest = {"recipe": recipe, "files": {names[path]: digest for path, digest in digests.items()}}
-            self._publish(new, manifest)
+            files = {names[path]: digest for path, digest in digests.items()}
+            self._publish(new, {"recipe": recipe, "files": files, "seconds": seconds})
         finally:
             _remove(new.path)
-        for name, digest in manifest["files"].items():
+        for name, digest in files.items():
             hashes.just_written(self._base / name, digest)
 
     def _publish(self, new: "Artifact", manifest: dict) -> None:

@@ -188,14 +188,14 @@ def _questions(part: _Part) -> Iterator[Question]:
     """The judged queries of a part, with what the dataset says of them."""
     dataset = part.dataset
     about: dict = {"dataset": dataset.slug, "label": dataset.short, "task": dataset.task} if dataset else {}
-    systems = _body_systems(dataset.raw) if dataset else {}
+    systems = body_systems(dataset.raw) if dataset else {}
     texts = trec.read_topics(part.files.topics) if part.files else {}
     for query, scores in part.a.queries.items():
         known = {"text": texts.get(query), "body_system": systems.get(query)}
         yield Question(query, scores, part.b.queries[query], **about, **known)
 
 
-def _body_systems(raw: Path) -> dict[str, str]:
+def body_systems(raw: Path) -> dict[str, str]:
     """Query id -> the field `body_system` of the raw file, where a query has it as text."""
     path = locate(raw).get(QUERY_FILE)
     rows = [row for _, row in objects(path, Faults())] if path else []

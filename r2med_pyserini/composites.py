@@ -19,8 +19,8 @@ class FusionSpec(Parameters):
     """How runs are fused into one of at most `hits` documents a query.
 
     `inputs` names conditions; of each run the best `depth` documents count, all of them for None. `k` is that of
-    reciprocal rank fusion; `weights`, one an input, those of WEIGHTED; `alpha` the weight of the first of two inputs for
-    INTERPOLATION, the second having 1 - alpha. Settings that the method does not have stay None.
+    reciprocal rank fusion; `weights`, one an input, those of WEIGHTED; `alpha` the weight of the first of two inputs
+    for INTERPOLATION, the second having 1 - alpha. Settings that the method does not have stay None.
     """
 
     method: str

@@ -69,7 +69,9 @@ class TestMake:
         artifact.make({"v": [1, "é"]}, builder("one"), hashes)
         one, b = (hashlib.sha256(data).hexdigest() for data in (b"one", b"b"))
         files = {"a": one, "sub/b": b} if artifact.folder else {"thing.x": one}
-        assert json.loads(manifest_of(artifact).read_bytes()) == {"recipe": {"v": [1, "é"]}, "files": files}
+        manifest = json.loads(manifest_of(artifact).read_bytes())
+        assert manifest.pop("seconds") == artifact.seconds()
+        assert manifest == {"recipe": {"v": [1, "é"]}, "files": files}
 
     def test_what_is_current_is_not_built_again(self, artifact, hashes, tmp_path):
         artifact.make({"v": 1}, builder("one"), hashes)
@@ -546,3 +548,35 @@ def test_a_kill_between_the_two_renames_loses_nothing_that_a_user_keeps_in_the_f
         "notes": "mine",
     }
     assert not (tmp_path / ".tmp.old.data").exists()
+
+
+class TestWhatTheManifestTellsBesides:
+    def test_seconds_are_those_of_the_build(self, artifact, hashes):
+        def build(path: Path) -> None:
+            time.sleep(0.05)
+            builder("one")(path)
+
+        assert artifact.seconds() is None
+        artifact.make({"v": 1}, build, hashes)
+        assert 0.05 <= artifact.seconds() < PATIENCE
+        before = manifest_of(artifact).read_bytes()
+        artifact.make({"v": 1}, not_called, hashes)
+        assert manifest_of(artifact).read_bytes() == before
+
+    @pytest.mark.parametrize("seconds", ["1", None, True, -1, float("nan"), float("inf"), [1]])
+    def test_an_artifact_is_current_whatever_it_says_of_seconds(self, artifact, hashes, seconds):
+        artifact.make({"v": 1}, builder("one"), hashes)
+        manifest = json.loads(manifest_of(artifact).read_bytes())
+        manifest_of(artifact).write_text(json.dumps(manifest | {"seconds": seconds}))
+        assert artifact.seconds() is None and artifact.is_current({"v": 1}, hashes)
+        del manifest["seconds"]  # as older versions wrote it
+        manifest_of(artifact).write_text(json.dumps(manifest))
+        assert artifact.seconds() is None
+        assert artifact.make({"v": 1}, not_called, hashes) is False
+
+    def test_the_size_is_that_of_the_files_listed(self, artifact, hashes):
+        assert artifact.size() is None
+        artifact.make({"v": 1}, builder("three"), hashes)
+        assert artifact.size() == len("three") + (len("b") if artifact.folder else 0)
+        (artifact.path / "a" if artifact.folder else artifact.path).unlink()
+        assert artifact.size() is None

@@ -99,8 +99,8 @@ class TestRequests:
         texts = ['a "b"\n\nc', "é\t", ""]
         encode(ApiEncoder(model), texts)
         encode(ApiEncoder(model), texts, side=QUERY)
-        assert server.requests[0].texts == ['"a \\"b\\"  c"', '"\\u00e9\\t"', '""']
-        assert server.requests[1].texts == ['"find: a \\"b\\"  c"', '"find: \\u00e9\\t"', '"find: "']
+        assert server.requests[0].body["input"] == ['"a \\"b\\"  c"', '"\\u00e9\\t"', '""']
+        assert server.requests[1].body["input"] == ['"find: a \\"b\\"  c"', '"find: \\u00e9\\t"', '"find: "']
 
     def test_an_empty_text_is_sent_as_a_space_and_stays_in_its_place(self, server):
         encoded = encode(ApiEncoder(make_model()), ["a", "", "b"])
@@ -170,7 +170,7 @@ class TestOrder:
         third = BATCH_BYTES // 3 + 1
         texts = ["a" * third, "b" * third, "é" * (third // 2), "d" * third, "e" * 2 * BATCH_BYTES, "f", "g"]
         encoded = encode(ApiEncoder(make_model(), requests=1), texts)
-        assert [len(request.texts) for request in server.requests] == [2, 2, 1, 2]
+        assert [len(request.body["input"]) for request in server.requests] == [2, 2, 1, 2]
         assert np.array_equal(encoded.vectors, expected(texts))
 
 
@@ -213,7 +213,7 @@ class TestSecondTries:
 
     def test_the_same_command_goes_on_after_the_last_whole_shard(self, server, tmp_path):
         texts = [(f"d{number}", f"text {number}") for number in range(SHARD + 5)]
-        job = Job(make_model(), DOCUMENT, "biology", lambda: texts, tmp_path / "parts")
+        job = Job(make_model(), DOCUMENT, "biology", lambda: texts, tmp_path / "parts", tmp_path / "whole")
         server.fail(Fault("answer", 400, only=f"text {SHARD + 1}"))
         with pytest.raises(R2medError, match="0 of the 5 texts of this shard were done"):
             make_parts(job, encoders.Encoders(Settings()), lambda count: None)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from r2med_pyserini import encoders, models
-from r2med_pyserini.encoders import Settings, batching
+from r2med_pyserini.encoders import Settings, batching, dense
 from r2med_pyserini.encoders.base import BFLOAT16, FLOAT16
-from r2med_pyserini.encoders.running import TorchEncoder
+from r2med_pyserini.encoders.running import Route, TorchEncoder
 from r2med_pyserini.models import DOCUMENT, QUERY, SIDES, Model
 
 from . import tiny_models
@@ -37,16 +37,24 @@ def hub(tmp_path_factory):
     with tiny_models.hub_cache(tmp_path_factory.mktemp("hub")) as folder:
         yield folder
         load.cache_clear()
+        route.cache_clear()
         plain.cache_clear()
 
 
 @cache
-def load(name: str, limits: tuple[int, int] | None = tuple(LIMITS.values()), **settings) -> TorchEncoder:
-    """An encoder as users get it, but for the lengths."""
+def load(name: str, short: bool = True, **settings) -> TorchEncoder:
+    """An encoder as users get it, but for the lengths, which are LIMITS if `short`."""
     model = tiny_models.make(name)
-    if limits:
-        model = replace(model, max_length=dict(zip((QUERY, DOCUMENT), limits, strict=True)))
-    return encoders.load(model, Settings(**({"threads": 2} | settings)))
+    return encoders.load(replace(model, max_length=LIMITS) if short else model, Settings(**({"threads": 2} | settings)))
+
+
+@cache
+def route(name: str, short: bool = True) -> Route:
+    """What documents go through in such an encoder."""
+    model = tiny_models.make(name)
+    return dense.load(
+        replace(model, max_length=LIMITS) if short else model, tiny_models.snapshot(model), "float32", False
+    )
 
 
 @cache
@@ -198,15 +206,13 @@ class TestBothWays:
 
 
 def first_state(name: str, texts: list[str]) -> np.ndarray:
-    """The state of the first text's first token, of the network that `load` has prepared."""
+    """The state of the first text's first token, in the network as it is prepared for documents."""
     import torch
 
-    encoder = load(name)
-    encode(encoder, ["x"])
-    route = encoder._routes[DOCUMENT]
-    features = route.tokenizer.pad(route.tokenizer(texts, DOCUMENT, DATASET).features)
+    tokenizer, module = route(name).tokenizer, route(name).module
+    features = tokenizer.pad(tokenizer(texts, DOCUMENT, DATASET).features)
     with torch.inference_mode():
-        states = route.module[0](features)["token_embeddings"]
+        states = module[0](features)["token_embeddings"]
     return states[0, int(features["attention_mask"][0].argmax())].numpy()
 
 
@@ -233,15 +239,13 @@ class TestLimits:
         assert len(text.split()) == 603
         known = plain(name, DOCUMENT)
         by_hand = [*known.ids(text)[:511], known.number("[SEP]")]
-        found = encode(load(name, limits=None), [text, "chest pain"])
+        found = encode(load(name, short=False), [text, "chest pain"])
         assert found.truncated == 1
         assert close(found.vectors[0], known.states(by_hand).mean(axis=0))
 
     @pytest.mark.parametrize("name", ["bmretriever-410m", "e5-mistral-7b-instruct", "qwen3-embedding-0.6b"])
     def test_a_text_that_is_cut_still_ends_in_one_end_token(self, name):
-        encoder = load(name)
-        encode(encoder, ["x"])
-        ids = [row["input_ids"] for row in encoder._routes[DOCUMENT].tokenizer([LONG, "x"], DOCUMENT, DATASET).features]
+        ids = [row["input_ids"] for row in route(name).tokenizer([LONG, "x"], DOCUMENT, DATASET).features]
         end = plain(name, DOCUMENT).number(FORMULAS[name].end[0])
         assert [len(ids[0]), ids[0].count(end), ids[0][-1]] == [LIMITS[DOCUMENT], 1, end]
         assert [ids[1].count(end), ids[1][-1]] == [1, end]
@@ -249,10 +253,9 @@ class TestLimits:
     @pytest.mark.parametrize(("name", "limit"), [("instructor-large", 512), ("gte-qwen2-7b-instruct", 8192)])
     def test_where_the_facts_name_no_length_it_is_that_of_the_files(self, name, limit):
         assert models.load(name).max_length == {QUERY: None, DOCUMENT: None}
-        text = "pain " * limit
-        encoder = load(name, limits=None)
-        assert encode(encoder, [text, "x"]).truncated == 1
-        assert len(encoder._routes[DOCUMENT].tokenizer([text], DOCUMENT, DATASET).features[0]["input_ids"]) == limit
+        found = route(name, short=False).tokenizer(["pain " * limit, "x"], DOCUMENT, DATASET)
+        assert found.truncated == 1
+        assert found.lengths[0] == limit
 
 
 SAME = ["contriever-msmarco", "e5-mistral-7b-instruct", "gritlm-7b", "instructor-large"]
@@ -282,7 +285,7 @@ class TestSameBits:
         assert len(told) > 1
 
     def test_no_text_has_no_vector(self):
-        found = encode(load("contriever-msmarco", limits=None), [])
+        found = encode(load("contriever-msmarco", short=False), [])
         assert (found.vectors.shape, found.vectors.dtype, found.truncated) == ((0, 768), np.float32, 0)
 
 

@@ -110,6 +110,7 @@ class TestInferenceFree:
     def test_an_empty_query_has_no_weight_at_all(self):
         vectors = encode(load(FREE), ["", "chest pain"], QUERY).vectors
         assert np.diff(vectors.indptr).tolist() == [0, 2]
+        assert encode(load(FREE), [""], QUERY).vectors.nnz == 0
 
     def test_documents_go_through_the_network_and_the_logarithm_twice(self):
         found = encode(load(FREE), TEXTS, DOCUMENT)

@@ -57,7 +57,8 @@ def _check_pooling(model: Model, found) -> None:
 def _see_both_ways(found) -> None:
     """Run a decoder without its causal mask.
 
-    transformers builds the mask by the configuration; attention without any padding goes by each layer's own flag.
+    transformers builds the mask by the configuration; in some versions attention without any padding goes by the flag
+    of each layer.
     """
     found[0].model.config.is_causal = False
     for module in found.modules():

@@ -1,10 +1,15 @@
 """What a reranker is asked for, and what it gives back."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from ..encoders.base import Advance
+
+if TYPE_CHECKING:
+    from .cache import Cache
+
+_AS_BEFORE = "their passages keep their order"
 
 
 class Pair(NamedTuple):
@@ -16,10 +21,14 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Scored:
-    """Of some pairs, in their order: scores, higher is better, and whether the pair had to be cut."""
+    """Of some pairs, in their order: scores, higher is better, and whether the pair had to be cut.
+
+    `failed` says of the pairs that could not be scored, by their position, why; their score is NaN.
+    """
 
     scores: list[float]
     cut: list[bool]
+    failed: Mapping[int, str] = field(default_factory=dict)
 
 
 class Scorer(Protocol):
@@ -31,11 +40,69 @@ class Scorer(Protocol):
         """Scores of pairs of texts. `advance` is told how many more pairs are done. Raises R2medError."""
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What became of the windows of lists of documents.
+
+    Of `windows` windows the server was asked about `sent`, and the rest were known from before. `repaired` replies did
+    not name every document once, and were completed; where the reply was `empty`, naming none, or the request `failed`,
+    the window stays as it was. `reason` is why one failed, `example` a reply that named none.
+    """
+
+    windows: int = 0
+    sent: int = 0
+    repaired: int = 0
+    empty: int = 0
+    failed: int = 0
+    reason: str | None = None
+    example: str | None = None
+
+    def __add__(self, other: "Counts") -> "Counts":
+        numbers = [mine + theirs for mine, theirs in zip(astuple(self)[:5], astuple(other)[:5], strict=True)]
+        return Counts(*numbers, self.reason or other.reason, self.example or other.example)
+
+    @property
+    def useless(self) -> bool:
+        """Whether there were windows, and not one of them could be ranked."""
+        return 0 < self.windows == self.empty + self.failed
+
+    def sentences(self) -> list[str]:
+        """What a user should know."""
+        found = []
+        if self.failed:
+            found.append(f"{self.failed:,} of {self.windows:,} requests failed ({self.reason}): {_AS_BEFORE}")
+        if self.empty:
+            found.append(f"{self.empty:,} of {self.windows:,} replies named no passage ({self.example}): {_AS_BEFORE}")
+        if self.repaired:
+            found.append(f"{self.repaired:,} of {self.windows:,} replies did not name every passage once: completed")
+        return found
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The positions of the documents of a list, the best one's first; and what became of its windows."""
+
+    order: list[int]
+    counts: Counts = field(default_factory=Counts)
+
+
 @runtime_checkable
 class Ranker(Protocol):
     """A reranker that sees the documents of a query together, and puts them in order."""
 
     precision: str
 
-    def rank(self, query: str, documents: Sequence[str], dataset: str) -> "Ranking":
-        """An order of the documents of a query. Raises R2medError."""
+    def rank(self, query: str, documents: Sequence[str], dataset: str, cache: "Cache | None" = None) -> Ranking:
+        """An order of the documents of a query. `cache` keeps replies. Raises R2medError."""
+
+    def rank_all(
+        self,
+        lists: Sequence[tuple[str, Sequence[str]]],
+        dataset: str,
+        cache: "Cache | None" = None,
+        advance: Advance = lambda documents: None,
+    ) -> list[Ranking]:
+        """Orders of the documents of several queries, (query, documents) each. Raises R2medError.
+
+        `advance` is told how many more documents are done.
+        """

@@ -1,35 +1,37 @@
-"""Scores of pairs, kept on disk by all that they depend on, so that no pair is scored twice."""
+"""What rerankers found, kept on disk by all that it depends on, so that nothing is scored, or asked for, twice."""
 
 import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from math import isfinite
 from pathlib import Path
 
-from ..errors import R2medError
+from ..errors import R2medError, system_error
 from .base import Pair
 
-_TABLE = "CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL, cut INTEGER) WITHOUT ROWID"
+_TABLE = "CREATE TABLE IF NOT EXISTS found (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _AT_ONCE = 500  # keys of one statement
 _PATIENCE = 60  # seconds to wait for another process that writes
 
+Texts = Sequence[str]
 
-class ScoreCache:
-    """Scores in an SQLite file, which several processes may use at once; it may be deleted at any time.
 
-    `recipe` is what the score of a pair depends on besides its texts: the facts about the reranker, its revision,
-    lengths and precision.
+class Cache:
+    """Values that JSON can hold in an SQLite file, which several threads and processes may use at once.
+
+    A value is kept by `recipe`, which is all that it depends on besides texts, and by those texts in their order. The
+    file may be deleted at any time; caches with other recipes may share it.
     """
 
     def __init__(self, path: Path, recipe: dict):
         self._path = path
         self._prefix = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).digest()
 
-    def key(self, pair: Pair) -> bytes:
-        """What a pair's score is kept under."""
-        texts = json.dumps([pair.query, pair.document]).encode()
-        return hashlib.sha256(self._prefix + texts).digest()
+    def key(self, texts: Texts) -> bytes:
+        """What a value is kept under."""
+        return hashlib.sha256(self._prefix + json.dumps(list(texts)).encode()).digest()
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -40,22 +42,42 @@ class ScoreCache:
                 yield connection
         except sqlite3.Error as error:
             raise R2medError(f"{self._path}: {error}; remove the file, which only saves time") from error
+        except OSError as error:
+            raise R2medError(system_error(error)) from error
 
-    def get(self, pairs: Sequence[Pair]) -> list[tuple[float, bool] | None]:
-        """Score, and whether the pair was cut, of each pair that is known; None of the others. Raises R2medError."""
+    def lookup(self, wanted: Sequence[Texts]) -> list:
+        """The value kept for each of several texts; None where there is none. Raises R2medError."""
         if not self._path.is_file():
-            return [None] * len(pairs)
-        keys, known = [self.key(pair) for pair in pairs], {}
+            return [None] * len(wanted)
+        keys, known = [self.key(texts) for texts in wanted], {}
         with self._opened() as connection:
             for start in range(0, len(keys), _AT_ONCE):
                 some = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
-                rows = connection.execute(f"SELECT key, score, cut FROM scores WHERE key IN ({marks})", some)
-                known |= {key: (score, bool(cut)) for key, score, cut in rows}
-        return [known.get(key) for key in keys]
+                known |= dict(connection.execute(f"SELECT key, value FROM found WHERE key IN ({marks})", some))
+            try:
+                return [json.loads(known[key]) if key in known else None for key in keys]
+            except ValueError as error:
+                raise sqlite3.DataError(str(error)) from error
+
+    def keep(self, found: Sequence[Texts], values: Sequence[object]) -> None:
+        """Keep a value for each of several texts; all of them, or none if the process ends meanwhile.
+
+        Raises R2medError.
+        """
+        rows = [(self.key(texts), json.dumps(value)) for texts, value in zip(found, values, strict=True)]
+        with self._opened() as connection:
+            connection.executemany("INSERT OR REPLACE INTO found VALUES (?, ?)", rows)
+
+
+class ScoreCache(Cache):
+    """Scores of pairs. `recipe` has the facts about the reranker, its revision, lengths and precision."""
+
+    def get(self, pairs: Sequence[Pair]) -> list[tuple[float, bool] | None]:
+        """Score, and whether the pair was cut, of each pair that is known; None of the others. Raises R2medError."""
+        return [None if value is None else (float(value[0]), bool(value[1])) for value in self.lookup(pairs)]
 
     def put(self, pairs: Sequence[Pair], scores: Sequence[float], cut: Sequence[bool]) -> None:
-        """Keep scores; all of them, or none if the process ends meanwhile. Raises R2medError."""
-        rows = [(self.key(pair), score, was) for pair, score, was in zip(pairs, scores, cut, strict=True)]
-        with self._opened() as connection:
-            connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?)", rows)
+        """Keep the scores that are numbers; all of them, or none if the process ends meanwhile. Raises R2medError."""
+        rows = [row for row in zip(pairs, scores, cut, strict=True) if isfinite(row[1])]
+        self.keep([pair for pair, _, _ in rows], [(float(score), bool(was)) for _, score, was in rows])

@@ -1,35 +1,40 @@
 """Reranking a run: which pairs are scored, and where every document stands afterwards."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..composites import RERANKED, RerankSpec
 from ..encoders.base import Advance
 from ..trec import Run
-from .base import Pair, Ranker, Scorer
+from .base import Counts, Pair, Ranker, Scorer
 from .cache import ScoreCache
 
 AT_ONCE = 1024  # pairs that are scored between two moments at which scores are kept
+SMALLEST_STEP = 0.001  # between scores that are made up: trec_eval compares single-precision numbers
 
 Hits = tuple[str, list[str], list[float]]  # query id, document ids, scores
 
 
 @dataclass
 class Notes:
-    """What is to be told of a reranking: pairs in all, those that were cut, those that could not be scored."""
+    """What is to be told of a reranking: different pairs, those that were cut, those that could not be scored, and why.
+
+    `reason` is that of the first such pair, if it is known.
+    """
 
     pairs: int = 0
     cut: int = 0
     failed: int = 0
+    reason: str | None = None
     others: list[str] = field(default_factory=list)
 
     def sentences(self) -> list[str]:
         """What a user should know."""
         found = [f"{self.cut:,} of {self.pairs:,} pairs cut at the reranker's length"] if self.cut else []
         if self.failed:
-            found.append(
-                f"{self.failed:,} of {self.pairs:,} pairs could not be scored; their documents keep their place"
-            )
+            why = f" ({self.reason})" if self.reason else ""
+            what = f"{self.failed:,} of {self.pairs:,} pairs could not be scored{why}"
+            found.append(f"{what}: their documents keep their place")
         return [*found, *self.others]
 
 
@@ -43,48 +48,41 @@ def score(
 ) -> dict[Pair, float]:
     """The score of every pair, from the cache or from the scorer; without those that could not be scored.
 
-    Raises R2medError; what has been scored until then is kept.
+    Pairs of the same texts are scored once; `advance` is told of all. Raises R2medError; what has been scored until
+    then is kept.
     """
     wanted = list(dict.fromkeys(pairs))
     known = dict(zip(wanted, cache.get(wanted), strict=True))
     found = {pair: entry for pair, entry in known.items() if entry is not None}
-    advance(len(found))
     left = [pair for pair in wanted if pair not in found]
+    advance(len(pairs) - len(left))
     for start in range(0, len(left), AT_ONCE):
         some = left[start : start + AT_ONCE]
-        scored = scorer.score(some, dataset, advance)
-        entries = {
-            pair: (score, cut)
-            for pair, score, cut in zip(some, scored.scores, scored.cut, strict=True)
-            if score == score  # NaN stands for a pair that could not be scored
-        }
-        cache.put(list(entries), [score for score, _ in entries.values()], [cut for _, cut in entries.values()])
-        notes.failed += len(some) - len(entries)
-        found |= entries
+        scored = scorer.score(some, dataset, advance, cache, len(found))
+        cache.put(some, scored.scores, scored.cut)
+        entries = zip(some, scored.scores, scored.cut, strict=True)
+        found |= {pair: (score, cut) for pair, score, cut in entries if score == score}  # NaN: it could not be scored
+        notes.reason = notes.reason or next(iter(scored.failed.values()), None)
     notes.pairs += len(wanted)
+    notes.failed += len(wanted) - len(found)
     notes.cut += sum(cut for _, cut in found.values())
     return {pair: score for pair, (score, _) in found.items()}
 
 
-def by_score(hits: Mapping[str, float], scores: Mapping[str, float]) -> list[tuple[str, float]]:
+def by_score(hits: Iterable[str], scores: Mapping[str, float]) -> list[tuple[str, float]]:
     """Documents with their scores, best first, equal ones by id.
 
-    A document without a score keeps its place among the others, with a score between its neighbours'.
+    A document without a score keeps its place among the others. Since that place has no score of its own, the scores
+    of all documents are then spread evenly, from the best one down; without any score they are 1 and below.
     """
+    places = list(hits)
     ranked = sorted(scores, key=lambda document: (-scores[document], document))
-    if len(ranked) == len(hits):
+    if len(ranked) == len(places):
         return [(document, scores[document]) for document in ranked]
     waiting = iter(ranked)
-    order = [document if document not in scores else next(waiting) for document in hits]
-    return _descending(order, scores)
-
-
-def _descending(order: list[str], scores: Mapping[str, float]) -> list[tuple[str, float]]:
-    """An order as scores that fall strictly: those that are known as far as they do, and else the place."""
-    if not scores:
-        return [(document, float(len(order) - place)) for place, document in enumerate(order)]
-    top, low = max(scores.values()), min(scores.values())
-    step = (top - low) / len(order) or 1.0
+    order = [next(waiting) if document in scores else document for document in places]
+    top, low = max(scores.values(), default=1.0), min(scores.values(), default=0.0)
+    step = max((top - low) / len(order), SMALLEST_STEP)
     return [(document, top - place * step) for place, document in enumerate(order)]
 
 
@@ -135,9 +133,10 @@ def rerank_lists(
 ) -> Iterator[Hits]:
     """The run reranked by a Ranker, as `rerank` does; a document's score says how many stand behind it."""
     chosen = candidates(run, spec)
-    for query, hits in run.items():
+    lists = [(topics[query], [texts[document] for document in hits]) for query, hits in chosen.items()]
+    rankings = ranker.rank_all(lists, dataset, cache, advance)
+    notes.others += sum((ranking.counts for ranking in rankings), Counts()).sentences()
+    for (query, hits), ranking in zip(run.items(), rankings, strict=True):
         names = list(chosen[query])
-        order = ranker.rank(topics[query], [texts[name] for name in names], dataset).order
-        scores = [(names[at], float(len(names) - place)) for place, at in enumerate(order)]
-        advance(len(names))
+        scores = [(names[at], float(len(names) - place)) for place, at in enumerate(ranking.order)]
         yield assemble(query, scores, hits, spec)

@@ -1,12 +1,21 @@
-"""Pairs and prompts -> tokens within a reranker's length: passages are cut, queries only as a last resort."""
+"""Pairs and prompts -> tokens within a reranker's length: passages are cut, queries only as a last resort.
 
+Texts are texts: what looks like a special token of the model in a query or a document ("[SEP]", "</s>", "<|im_end|>")
+is parted by a blank after its first character, and so becomes ordinary tokens. Tokenizers would take it for the token,
+by which a document could end its own prompt and go on with an answer.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..encoders.tokens import Features
 from ..errors import R2medError
-from ..rerankers import MONOT5, PASSAGE_FIRST, Reranker
+from ..rerankers import PASSAGE_FIRST, YES_NO, Reranker
 from .base import Pair
+
+Span = tuple[int, int]  # the first token, and the one after the last
 
 
 @dataclass
@@ -18,7 +27,7 @@ class Windows:
 
 
 def share(query: int, document: int, room: int, how: str) -> tuple[int, int]:
-    """How many tokens of a query and of a document fit into `room` tokens.
+    """How many tokens of a query and of a document fit into `room` tokens, which are two at least.
 
     PASSAGE_FIRST cuts the document down to half of the room before it cuts the query. LONGEST_FIRST cuts the longer
     one until both are equal, as transformers does when a pair is truncated.
@@ -34,37 +43,54 @@ def share(query: int, document: int, room: int, how: str) -> tuple[int, int]:
     return (shorter, longer) if query <= document else (longer, shorter)
 
 
+def windows(length: int, size: int) -> list[Span]:
+    """Windows of at most `size` tokens over `length` tokens; each overlaps the one before by half."""
+    found = [(0, min(size, length))]
+    while found[-1][1] < length:
+        start = found[-1][0] + size - size // 2
+        found.append((start, min(start + size, length)))
+    return found
+
+
 class _Tokenizer:
     """A fast tokenizer of transformers, by whose parts rows of at most the reranker's length are put together.
 
-    With `windows` a passage that is too long is parted into windows, each of which overlaps the one before by half.
+    With `parted` a passage that is too long is parted into windows. Raises R2medError for a tokenizer that cannot be
+    used so.
     """
 
-    def __init__(self, tokenizer, reranker: Reranker, windows: bool):
+    def __init__(self, tokenizer, reranker: Reranker, parted: bool):
+        if not getattr(tokenizer, "is_fast", False):
+            raise R2medError(f"model {reranker.name}: its tokenizer does not tell where texts can be cut")
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+        # A decoder's answer is to begin at the end of every row; positions are counted from the beginning elsewhere.
+        tokenizer.padding_side = "left" if reranker.loader == YES_NO else "right"
         tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True  # we pad later than we tokenize
-        self._tokenizer, self._reranker, self._windows = tokenizer, reranker, windows
+        self._tokenizer, self._reranker, self._parted = tokenizer, reranker, parted
         self._backend = tokenizer.backend_tokenizer
         self._backend.no_truncation()
         self._backend.no_padding()
+        special = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        longest_first = sorted(special - {""}, key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
-    def _encoded(self, texts: Sequence[str]) -> list:
-        return self._backend.encode_batch(list(texts), add_special_tokens=False)
+    def _as_text(self, pair: Pair) -> Pair:
+        """A pair without special tokens."""
+        return Pair(*(self._special.sub(lambda token: f"{token[0][0]} {token[0][1:]}", text) for text in pair))
 
-    def _fit(self, query, document, room: int) -> tuple[list, bool]:
-        """Cut the encodings of a query and a document; the document's windows, and whether anything is lost."""
+    def _fit(self, query: int, document: int, room: int) -> tuple[int, list[Span], bool]:
+        """How many tokens of a query are kept, which spans of a document, and whether anything is lost."""
+        if room < 2:
+            raise R2medError(
+                f"model {self._reranker.name}: what stands around query and passage leaves no room for them within "
+                f"{self._reranker.max_length:,} tokens"
+            )
         limit = self._reranker.query_length
-        wanted = len(query) if limit is None else min(len(query), limit)
-        of_query, of_document = share(wanted, len(document), room, self._reranker.truncation)
-        lost = of_query < len(query)
-        query.truncate(of_query)
-        if of_document == len(document):
-            return [document], lost
-        if of_document < 1:
-            raise R2medError(f"{self._reranker.name}: {room} tokens are too few for a query and a passage")
-        document.truncate(of_document, stride=of_document // 2 if self._windows else 0)
-        return ([document, *document.overflowing], lost) if self._windows else ([document], True)
+        wanted = query if limit is None else min(query, limit)
+        of_query, of_document = share(wanted, document, room, self._reranker.truncation)
+        spans = windows(document, of_document) if self._parted else [(0, of_document)]
+        return of_query, spans, of_query < query or spans[-1][1] < document
 
     def pad(self, rows: list[Features]) -> dict:
         """One batch: name -> tensor [rows, longest row]."""
@@ -74,66 +100,85 @@ class _Tokenizer:
 class PairTokenizer(_Tokenizer):
     """For models that take two texts."""
 
+    def __init__(self, tokenizer, reranker: Reranker, parted: bool):
+        super().__init__(tokenizer, reranker, parted)
+        self._types = "token_type_ids" in tokenizer.model_input_names
+        # What comes before, between and after the texts: for each part the text (0 or 1) or None, its type, its tokens.
+        sample = self._backend.encode("x", "x")
+        tokens = zip(sample.sequence_ids, sample.type_ids, sample.ids, strict=True)
+        groups = groupby(tokens, key=lambda token: token[:2])
+        self._frame = [(which, type_, [number for *_, number in group]) for (which, type_), group in groups]
+
     def __call__(self, pairs: Sequence[Pair], dataset: str) -> list[Windows]:
         """The tokens of every pair."""
-        rendered = [self._reranker.render(dataset, *pair) for pair in pairs]
+        rendered = [self._reranker.render(dataset, *self._as_text(pair)) for pair in pairs]
+        texts = list(dict.fromkeys(text for pair in rendered for text in pair))
+        encoded = zip(texts, self._backend.encode_batch(texts, add_special_tokens=False), strict=True)
+        ids = {text: encoding.ids for text, encoding in encoded}
         room = self._reranker.max_length - self._backend.num_special_tokens_to_add(is_pair=True)
-        queries = self._encoded([query for query, _ in rendered])
-        documents = self._encoded([document for _, document in rendered])
         found = []
-        for query, document in zip(queries, documents, strict=True):
-            parts, cut = self._fit(query, document, room)
-            found.append(Windows([self._row(query, part) for part in parts], cut))
+        for pair in rendered:
+            query, document = (ids[text] for text in pair)
+            kept, spans, cut = self._fit(len(query), len(document), room)
+            rows = [self._row(query[:kept], document[start:end]) for start, end in spans]
+            found.append(Windows(rows, cut))
         return found
 
-    def _row(self, query, document) -> Features:
-        whole = self._backend.post_process(query, document)
-        found = {"input_ids": whole.ids, "attention_mask": whole.attention_mask}
-        types = "token_type_ids" in self._tokenizer.model_input_names
-        return found | ({"token_type_ids": whole.type_ids} if types else {})
+    def _row(self, *texts: list[int]) -> Features:
+        parts = [(type_, own if which is None else texts[which]) for which, type_, own in self._frame]
+        ids = [number for _, part in parts for number in part]
+        found = {"input_ids": ids, "attention_mask": [1] * len(ids)}
+        if self._types:
+            found["token_type_ids"] = [type_ for type_, part in parts for _ in part]
+        return found
 
 
 class PromptTokenizer(_Tokenizer):
     """For models that take one text, of which only query and document may be cut, and nothing around them.
 
     The whole text is tokenized at once, since tokens may reach from one part into the next. Texts that are too long
-    are cut where a token of theirs ends, until the whole fits.
+    are cut where a token of theirs ends, until the whole fits. A decoder's text gets no end token: its answer would
+    come after that.
     """
 
-    def __init__(self, tokenizer, reranker: Reranker, windows: bool):
-        super().__init__(tokenizer, reranker, windows)
-        if reranker.loader != MONOT5:
-            tokenizer.padding_side = "left"  # so that the answer begins at the end of every row
+    def __init__(self, tokenizer, reranker: Reranker, parted: bool):
+        super().__init__(tokenizer, reranker, parted)
+        added = self._backend.encode("x").special_tokens_mask
+        self._end = added[::-1].index(0) if reranker.loader == YES_NO else 0  # tokens to leave out
 
     def __call__(self, pairs: Sequence[Pair], dataset: str) -> list[Windows]:
         """The tokens of every pair."""
-        limit = self._reranker.max_length
-        whole = self._backend.encode_batch([self._reranker.render(dataset, *pair) for pair in pairs])
-        return [
-            Windows([_features(encoding)], False) if len(encoding) <= limit else self._cut(pair, dataset, len(encoding))
-            for pair, encoding in zip(pairs, whole, strict=True)
-        ]
+        pairs = [self._as_text(pair) for pair in pairs]
+        found = [Windows([row], False) for row in self._rows(pairs, dataset)]
+        for at, whole in enumerate(found):
+            length = len(whole.rows[0]["input_ids"])
+            if length > self._reranker.max_length or self._reranker.query_length is not None:
+                found[at] = self._cut(pairs[at], dataset, length)
+        return found
+
+    def _rows(self, pairs: Sequence[Pair], dataset: str) -> list[Features]:
+        """The tokens of whole texts."""
+        encodings = self._backend.encode_batch([self._reranker.render(dataset, *pair) for pair in pairs])
+        rows = [encoding.ids[: len(encoding) - self._end] for encoding in encodings]
+        return [{"input_ids": row, "attention_mask": [1] * len(row)} for row in rows]
 
     def _cut(self, pair: Pair, dataset: str, length: int) -> Windows:
-        """The tokens of a pair that is too long: `length` with all around it."""
-        counts = [len(encoding) for encoding in self._encoded(pair)]
-        room = self._reranker.max_length - (length - sum(counts))
+        """The tokens of a pair that may be too long: `length` with all around it."""
+        query, document = (one.offsets for one in self._backend.encode_batch(list(pair), add_special_tokens=False))
+        room = self._reranker.max_length - (length - len(query) - len(document))
         while True:
-            query, document = self._encoded(pair)
-            parts, cut = self._fit(query, document, room)
-            texts = [Pair(_text(pair.query, query), _text(pair.document, part)) for part in parts]
-            found = self._backend.encode_batch([self._reranker.render(dataset, *text) for text in texts])
-            excess = max(map(len, found)) - self._reranker.max_length
+            kept, spans, cut = self._fit(len(query), len(document), room)
+            beginning = _part(pair.query, query, (0, kept))
+            rows = self._rows([Pair(beginning, _part(pair.document, document, span)) for span in spans], dataset)
+            excess = max(len(row["input_ids"]) for row in rows) - self._reranker.max_length
             if excess <= 0:
-                return Windows([_features(encoding) for encoding in found], cut)
+                return Windows(rows, cut)
             room -= excess  # a cut may part one token into several
 
 
-def _text(text: str, encoding) -> str:
-    """The part of a text that an encoding stands for."""
-    offsets = [place for place in encoding.offsets if place[1] > place[0]]
-    return text[offsets[0][0] : offsets[-1][1]] if offsets else ""
-
-
-def _features(encoding) -> Features:
-    return {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask}
+def _part(text: str, offsets: list[Span], span: Span) -> str:
+    """The part of a text that a span of its tokens stands for; `offsets` are those of all of its tokens."""
+    if span == (0, len(offsets)):
+        return text
+    places = [place for place in offsets[slice(*span)] if place[1] > place[0]]
+    return text[places[0][0] : places[-1][1]] if places else ""

@@ -6,7 +6,7 @@ import pytest
 
 from r2med_pyserini.paths import Workspace
 
-from .helpers import r2med_in, succeed
+from .helpers import LEXICAL, r2med_in, succeed
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def mini(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(scope="session")
 def med_runs(tmp_path_factory, med: Path) -> Workspace:
-    """Every condition on MED."""
+    """Every lexical condition on MED."""
     workspace = Workspace(tmp_path_factory.mktemp("med"))
-    succeed(workspace, "run", "--all", "--suite", med)
+    succeed(workspace, "run", *LEXICAL, "--suite", med)
     return workspace

@@ -9,8 +9,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from r2med_pyserini.conditions import load, names
+from r2med_pyserini.experiments import is_installed
 from r2med_pyserini.paths import CORPUS_FILE, QRELS_FILE, QUERY_FILE, Workspace
+from r2med_pyserini.specs import LUCENE
 
+INSTALLED = tuple(name for name in names() if is_installed(load(name)))  # what `--all` means
+LEXICAL = tuple(name for name in INSTALLED if (index := load(name).index) and index.kind == LUCENE)
 R2MED = (sys.executable, "-m", "r2med_pyserini")
 
 
@@ -27,7 +32,7 @@ def environment(workspace: Workspace) -> dict[str, str]:
 def r2med_in(workspace: Workspace, *words: str | Path) -> Result:
     """`r2med WORDS...` in a workspace that outlives a single test."""
     command = [*R2MED, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(workspace), timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(workspace), timeout=400, check=False)
     return Result(done.returncode, done.stdout, done.stderr)
 
 

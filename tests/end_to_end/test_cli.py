@@ -15,7 +15,7 @@ from r2med_pyserini.conditions import names
 from r2med_pyserini.paths import MINI, Workspace
 from r2med_pyserini.suites import load_suite
 
-from .helpers import R2MED, Result, built, environment, r2med_in, rows, run_files, write_dataset
+from .helpers import INSTALLED, R2MED, Result, built, environment, r2med_in, rows, run_files, write_dataset
 
 MINI_DATASETS = [dataset.slug for dataset in load_suite("mini", Workspace(Path())).datasets]
 ON_BIOLOGY = ("--suite", "mini", "--dataset", "biology")
@@ -228,9 +228,10 @@ def mean_of(mini: Workspace, dataset: str, condition: str, measure: str) -> str:
 def test_report_as_csv_holds_the_scores(mini):
     header, *lines = csv.reader(report(mini, "--format", "csv", "--measure", "MRR").splitlines())
     assert header == ["condition", *MINI_DATASETS, "mean", "verdict"]
-    assert [line[0] for line in lines] == list(names())
+    assert [line[0] for line in lines] == list(INSTALLED)
     for line in lines:
-        assert (line[1:9], line[10]) == ([mean_of(mini, dataset, line[0], "MRR") for dataset in MINI_DATASETS], "OK")
+        verdict = "NEW" if line[0] == "minilm-int8" else "OK"  # of which no figures are recorded
+        assert (line[1:9], line[10]) == ([mean_of(mini, dataset, line[0], "MRR") for dataset in MINI_DATASETS], verdict)
         assert float(line[9]) == pytest.approx(sum(map(float, line[1:9])) / 8, abs=1e-4)
 
 
@@ -247,8 +248,8 @@ def test_report_as_text_has_the_figures_of_the_csv(mini):
 @pytest.mark.parametrize(("form", "nothing"), [("text", "-"), ("markdown", "-"), ("csv", "")])
 def test_100_hits_do_not_tell_the_recall_at_1000(mini, form, nothing):
     lines = report(mini, "--measure", "R@1000", "--format", form).splitlines()
-    cells = {parts[0]: parts[1:9] for line in lines if (parts := CELL[form](line)) and parts[0] in names()}
-    assert cells.keys() == set(names())
+    cells = {parts[0]: parts[1:9] for line in lines if (parts := CELL[form](line)) and parts[0] in INSTALLED}
+    assert cells.keys() == set(INSTALLED)
     assert cells.pop("bm25-official") == [nothing] * 8
     assert all(re.fullmatch(r"[01]\.\d{4}", figure) for figures in cells.values() for figure in figures)
 
@@ -441,7 +442,7 @@ def test_clean_asks_first(mini):
     done = subprocess.run(
         [*R2MED, "clean"], input="n\n", capture_output=True, text=True, env=environment(mini), check=False
     )
-    assert "Remove 120 collections, indexes, runs and scores" in done.stdout
+    assert re.search(r"Remove \d{3} collections, indexes, runs and scores", done.stdout)
     assert mini.run("mini", "biology", "bm25").is_file()
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from r2med_pyserini.paths import MINI, Workspace
 
-from .helpers import environment, r2med_in, run_files
+from .helpers import LEXICAL, environment, r2med_in, run_files
 
 HEAVY = ("torch", "transformers", "pyserini")
 RUN_AND_LIST_MODULES = """
 import json, sys
 from r2med_pyserini import cli
-sys.argv = ["r2med", "run", "--all", "--suite", "mini", "--dataset", "biology"]
+sys.argv = ["r2med", "run", *sys.argv[1:], "--suite", "mini", "--dataset", "biology"]
 try:
     cli.main()
 except SystemExit:
@@ -36,27 +36,33 @@ def shuffled_copy(source: Path, target: Path, names: tuple[str, ...]) -> None:
         assert (target / name).read_bytes() != (source / name).read_bytes()
 
 
+def lexical(workspace: Workspace) -> dict[str, bytes]:
+    """Runs and scores of the lexical conditions."""
+    kept = tuple(f".{name}.{ending}" for name in LEXICAL for ending in ("txt", "scores.json"))
+    return {name: content for name, content in run_files(workspace).items() if name.endswith(kept)}
+
+
 def renamed(files: dict[str, bytes], old: str, new: str) -> dict[str, bytes]:
     return {name.replace(f"run.{old}-", f"run.{new}-"): content for name, content in files.items()}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same_bytes(workspace, r2med, mini, threads):
-    r2med("run", "--all", "--suite", "mini", "--threads", threads)
-    assert run_files(workspace) == run_files(mini)
+    r2med("run", *LEXICAL, "--suite", "mini", "--threads", threads)
+    assert run_files(workspace) == lexical(mini)
 
 
 def test_a_run_does_not_depend_on_the_order_of_documents(workspace, r2med, mini, tmp_path):
     for folder in (path for path in MINI.iterdir() if path.is_dir()):
         shuffled_copy(folder, tmp_path / "shuffled" / folder.name, ("corpus.jsonl",))
-    done = r2med("run", "--all", "--suite", tmp_path / "shuffled")
+    done = r2med("run", *LEXICAL, "--suite", tmp_path / "shuffled")
     assert done.status == 0
-    assert renamed(run_files(workspace), "shuffled", "mini") == run_files(mini)
+    assert renamed(run_files(workspace), "shuffled", "mini") == lexical(mini)
 
 
 def test_a_run_on_med_does_not_depend_on_the_order_of_documents(workspace, r2med, med, med_runs, tmp_path):
     shuffled_copy(med, tmp_path / "shuffled" / "med", ("corpus.jsonl",))
-    done = r2med("run", "--all", "--suite", tmp_path / "shuffled")
+    done = r2med("run", *LEXICAL, "--suite", tmp_path / "shuffled")
     assert done.status == 0
     assert renamed(run_files(workspace), "shuffled", "med") == run_files(med_runs)
 
@@ -64,7 +70,7 @@ def test_a_run_on_med_does_not_depend_on_the_order_of_documents(workspace, r2med
 def test_a_run_does_not_depend_on_the_order_of_queries_and_judgements(workspace, r2med, mini, tmp_path):
     for name in ("biology", "medqa-diag"):
         shuffled_copy(MINI / name, tmp_path / "shuffled" / name, ("query.jsonl", "qrels.jsonl"))
-    done = r2med("run", "--all", "--suite", tmp_path / "shuffled")
+    done = r2med("run", *LEXICAL, "--suite", tmp_path / "shuffled")
     assert done.status == 0
     ours = renamed(run_files(workspace), "shuffled", "mini")
     assert ours == {name: content for name, content in run_files(mini).items() if name in ours}
@@ -77,7 +83,7 @@ def test_queries_come_in_the_order_of_their_ids(mini):
 
 
 def test_a_lexical_run_imports_nothing_heavy(workspace):
-    process = [sys.executable, "-c", RUN_AND_LIST_MODULES]
+    process = [sys.executable, "-c", RUN_AND_LIST_MODULES, *LEXICAL]
     done = subprocess.run(process, capture_output=True, text=True, env=environment(workspace), check=True)
     modules = json.loads(done.stdout.splitlines()[-1])
     assert "r2med_pyserini.lucene" in modules

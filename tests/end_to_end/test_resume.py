@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini.conditions import names
 from r2med_pyserini.paths import MINI, Workspace
 
-from .helpers import R2MED, Result, built, environment, r2med_in, run_files, succeed, write_random_dataset
+from .helpers import LEXICAL, R2MED, Result, built, environment, r2med_in, run_files, succeed, write_random_dataset
 
 KILLS = 12
-LEXICAL = {condition: "lucene-exact" if condition == "bm25-official" else "lucene" for condition in names()}
+INDEXES = {condition: "lucene-exact" if condition == "bm25-official" else "lucene" for condition in LEXICAL}
 
 
 @dataclass
@@ -29,7 +28,7 @@ class Project:
     suite: Path
     workspace: Workspace
 
-    def run(self, *words: str | Path, conditions: tuple[str | Path, ...] = ("--all",)) -> Result:
+    def run(self, *words: str | Path, conditions: tuple[str | Path, ...] = LEXICAL) -> Result:
         return succeed(self.workspace, "run", *conditions, "--suite", self.suite, *words)
 
     def edit(self, name: str, old: str, new: str) -> None:
@@ -79,7 +78,7 @@ def stages(*verbs: str, dataset: str = "one") -> list[str]:
     """The stages of all conditions on one dataset, as `built` gives them."""
     every = {
         "convert": [""],
-        "index": [f" {kind}" for kind in set(LEXICAL.values())],
+        "index": [f" {kind}" for kind in set(INDEXES.values())],
         "search": [f" {condition}" for condition in LEXICAL],
         "evaluate": [f" {condition}" for condition in LEXICAL],
     }
@@ -143,7 +142,7 @@ def test_an_undone_change_brings_the_same_bytes_back(project, finished):
 def test_a_changed_parameter_rebuilds_that_run_only(project, tmp_path):
     own = tmp_path / "mine.yaml"
     text = "title: mine\nindex: {kind: lucene}\nsearch: {model: bm25, k1: K1}\n"
-    words = {"conditions": (own, *names())}
+    words = {"conditions": (own, *LEXICAL)}
     own.write_text(text.replace("K1", "1.2"))
     mine = [f"{verb} suite/{dataset} mine" for verb in ("evaluate", "search") for dataset in ("one", "two")]
     assert built(project.run(**words)) == mine
@@ -210,7 +209,7 @@ def test_a_stray_file_in_an_index_is_neither_used_nor_lost(project):
     stray = project.index() / "_9.doc"
     stray.write_bytes(b"stray")
     project.workspace.run("suite", "one", "bm25").unlink()
-    done = r2med_in(project.workspace, "run", "--all", "--suite", project.suite)
+    done = r2med_in(project.workspace, "run", *LEXICAL, "--suite", project.suite)
     assert (done.status, built(done)) == (1, [])
     assert f"{stray} is not r2med's, and would be lost" in done.err
     stray.unlink()
@@ -278,7 +277,7 @@ def interrupted(large, tmp_path) -> Project:
 
 def start(project: Project, errors: int = subprocess.PIPE) -> subprocess.Popen:
     return subprocess.Popen(
-        [*R2MED, "run", "--all", "--suite", project.suite, "--threads", "2"],
+        [*R2MED, "run", *LEXICAL, "--suite", project.suite, "--threads", "2"],
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,

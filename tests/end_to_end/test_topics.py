@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini.conditions import names
 from r2med_pyserini.paths import MINI, Workspace
 from r2med_pyserini.specs import MAX_HITS
 
-from .helpers import Result, hits, r2med_in, rows, write_dataset
+from .helpers import LEXICAL, Result, hits, r2med_in, rows, write_dataset
 
 WORDS = [f"w{number}k" for number in range(1100)]
 LONGEST = " ".join(random.Random(3).choices([f"w{number}k" for number in range(3000)], k=20_000))
@@ -60,7 +59,7 @@ def suite(tmp_path_factory) -> Path:
 def done(suite, tmp_path_factory) -> tuple[Workspace, Result]:
     """Every condition on every odd dataset, and what the command said."""
     workspace = Workspace(tmp_path_factory.mktemp("odd"))
-    return workspace, r2med_in(workspace, "run", "--all", "--suite", suite)
+    return workspace, r2med_in(workspace, "run", *LEXICAL, "--suite", suite)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +76,7 @@ def test_all_of_them_can_be_run(done):
     assert (done[1].status, "Error" in done[1].err) == (0, False), done[1].err
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 def test_a_topic_of_1100_distinct_terms_is_searched_to_its_last_word(found, condition):
     retrieved = {document for document, _ in found("distinct", condition)["long"]}
     assert len(retrieved) == (100 if condition == "bm25-official" else 1000)
@@ -91,12 +90,12 @@ def test_a_topic_of_1100_distinct_terms_finds_what_each_term_finds(done, suite, 
     assert retrieved == {f"d{number}" for number in range(1100)}
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 def test_a_topic_of_20000_words_finishes(found, condition):
     assert len(found("longest", condition)["long"]) == (100 if condition == "bm25-official" else 1000)
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 @pytest.mark.parametrize("dataset", ["empty", "stops"])
 def test_a_topic_without_a_word_has_no_hits_and_counts_as_zero(done, found, dataset, condition):
     assert found(dataset, condition).keys() == {"pain", "cough"}
@@ -112,7 +111,7 @@ def test_the_output_says_how_many_queries_were_evaluated(done, suite, dataset):
     assert "2 of 3 judged queries" in shown
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 @pytest.mark.parametrize(("dataset", "queries"), [("hitless", 3), ("wordless", 1)])
 def test_a_dataset_without_any_hit_scores_0(done, dataset, queries, condition):
     assert done[0].run("odd", dataset, condition).read_bytes() == b""
@@ -123,7 +122,7 @@ def test_a_dataset_without_any_hit_scores_0(done, dataset, queries, condition):
 
 @pytest.mark.parametrize("dataset", ["hitless", "wordless"])
 def test_a_dataset_without_any_hit_is_no_error(done, suite, dataset):
-    again = r2med_in(done[0], "run", "--all", "--suite", suite, "--dataset", dataset)
+    again = r2med_in(done[0], "run", *LEXICAL, "--suite", suite, "--dataset", dataset)
     assert (again.status, again.err) == (0, "")
     assert re.search(r"^bm25-official +0\.0000 +NEW$", again.out, re.MULTILINE)
     shown = r2med_in(done[0], "report", "--suite", suite, "--dataset", dataset)
@@ -141,7 +140,7 @@ def test_an_empty_topic_is_noted(done):
     assert "Note: odd/empty: 1 empty queries (no hits): nothing\n" in done[1].out
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 def test_an_id_of_digits_keeps_its_zeros(mini, condition):
     assert "007" in {row["id"] for row in rows(MINI / "medqa-diag" / "query.jsonl")}
     retrieved = hits(mini.run("mini", "medqa-diag", condition))
@@ -149,20 +148,20 @@ def test_an_id_of_digits_keeps_its_zeros(mini, condition):
     assert "7" not in retrieved
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 @pytest.mark.parametrize("query", FOLDED.keys() - {"blanks"})
 def test_white_space_in_a_topic_makes_no_difference(found, condition, query):
     retrieved = found("folded", condition)
     assert retrieved[query] == retrieved["blanks"]
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 def test_document_ids_come_back_unchanged(done, found, condition):
     assert {document for document, _ in found("named", condition)["q"]} == set(NAMES)
     assert mean(done[0], "named", condition)["mean"]["R@10"] == 1
 
 
-@pytest.mark.parametrize("condition", names())
+@pytest.mark.parametrize("condition", LEXICAL)
 def test_more_hits_may_be_asked_than_there_are_documents(found, condition):
     retrieved = [document for document, _ in found("few", condition)["pain"]]
     assert retrieved[0] == "d1"
