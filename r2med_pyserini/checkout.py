@@ -12,8 +12,9 @@ from .paths import PACKAGE
 
 SHORT = 7  # digits of a commit, as people write it
 DOCS = "docs"
+_COMPILED = "__pycache__/"
 _GITHUB = re.compile(r"(?:https://(?:[^@/]*@)?|(?:ssh://)?git@)github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
-_NONE = "no git checkout of r2med-pyserini: clone it, install it with `make setup`, and say this again in that folder"
+_WANTED = "a git checkout of r2med-pyserini: clone it, install it with `make setup`, and say this again in that folder"
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,29 @@ class Checkout:
         return f"{self.page}/commit/{self.commit}" if self.page else None
 
     def changes(self) -> list[str]:
-        """The files that differ from the commit, or that it lacks and git does not ignore, but for documentation."""
+        """The files that differ from the commit, or that it lacks, but for documentation.
+
+        Files that git ignores count within the package, where they would run, or be read, as if they were part of it.
+        """
         status = _git(self.root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        names = sorted(entry[3:] for entry in status.split("\0") if entry)
-        return [name for name in names if not name.startswith(f"{DOCS}/")]
+        names = {entry[3:] for entry in status.split("\0") if entry}
+        names |= _list(self.root, "--others")
+        return sorted(name for name in names if not name.startswith(f"{DOCS}/"))
 
 
-def find() -> Checkout:
-    """The checkout of the code that is running: the one that it lies in, or else the current folder's, if that is it.
+def find(package: Path = PACKAGE) -> Checkout:
+    """The checkout of the code that runs: the one that it lies in, or else the current folder's, if that has the same.
 
-    Raises R2medError if there is none, or if the code that runs is not that of the checkout.
+    Raises R2medError if there is none.
     """
     if shutil.which("git") is None:
         raise R2medError("git is not installed: it says which commit this is")
-    root = _top(PACKAGE)
-    if root is None or not _is(root / PACKAGE.name, PACKAGE):  # installed, perhaps into a folder that git ignores
+    root = _top(package)
+    if root is None or not _is(root / PACKAGE.name, package):  # installed, perhaps into a folder that git ignores
         root = _top(Path())
         if root is None or not (root / PACKAGE.name).is_dir():
-            raise R2medError(f"neither {PACKAGE.parent} nor the current folder is a {_NONE.removeprefix('no ')}")
-        _check_installed(root)
+            raise R2medError(f"neither {package} nor the current folder is in {_WANTED}")
+        _check_installed(package, root)
     try:
         commit = _git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
     except R2medError as error:
@@ -75,17 +80,29 @@ def _is(one: Path, other: Path) -> bool:
     return one.exists() and one.samefile(other)
 
 
-def _check_installed(root: Path) -> None:
+def _list(root: Path, *how: str) -> set[str]:
+    """The files of a checkout's package that git knows (or does not, with --others), as seen from its top folder."""
+    names = _git(root, "ls-files", "-z", *how, "--", PACKAGE.name).split("\0")
+    return {name for name in names if name and _COMPILED not in name}
+
+
+def _check_installed(package: Path, root: Path) -> None:
     """Raise R2medError unless the package that runs has the files of a checkout's, byte for byte."""
-    names = _git(root, "ls-files", "-z", "--", PACKAGE.name).split("\0")
-    names = [name.partition("/")[2] for name in names if name]
-    for name in names or [""]:
-        ours, theirs = PACKAGE / name, root / PACKAGE.name / name
-        if not (ours.is_file() and theirs.is_file() and ours.read_bytes() == theirs.read_bytes()):
-            raise R2medError(
-                f"the r2med-pyserini that runs ({PACKAGE}) is not that of {root}: {name or PACKAGE.name} differs; "
-                "install this one with `make setup`"
-            )
+    known = _list(root)
+    paths = (path for path in package.rglob("*") if path.is_file())
+    here = {f"{PACKAGE.name}/{path.relative_to(package).as_posix()}": path for path in paths}
+    here = {name: path for name, path in here.items() if _COMPILED not in name}
+    lacking = {name for name in known - here.keys() if name.endswith(".py")}
+    odd = sorted(lacking | {name for name in here if not (name in known and _equal(here[name], root / name))})
+    if odd:
+        raise R2medError(
+            f"the r2med-pyserini that runs ({package}) is not that of {root}: {odd[0]} is not the same; "
+            "install that one with `make setup`"
+        )
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def _page(root: Path) -> str | None:

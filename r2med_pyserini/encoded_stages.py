@@ -151,7 +151,7 @@ def _search_impacts(context: Context, index: Stage, condition: Condition, topics
     weights = {name: impacts.query_weights(matrix[row], vocabulary, scale) for row, name in enumerate(topics.ids)}
     how = condition.search
     for query, ids, scores in impacts.search(index.artifact.path, how.hits + how.remove_query, weights, context.pool):
-        yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
+        yield query, *kept(query, ids, scores, how)
 
 
 def _search_lucene(context: Context, index: Stage, condition: Condition, topics: Vectors) -> Iterator[tuple]:
@@ -160,7 +160,7 @@ def _search_lucene(context: Context, index: Stage, condition: Condition, topics:
     hits = how.hits + how.remove_query
     kind, candidates = condition.index.kind, how.ef_search and how.ef_search + how.remove_query
     for query, ids, scores in lucene_dense.search(index.artifact.path, kind, hits, candidates, asked, context.pool):
-        yield query, *kept(query, list(zip(ids, scores, strict=True)), how)
+        yield query, *kept(query, ids, scores, how)
 
 
 def truncations(stages: list[Stage]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from .specs import COSINE, FAISS_HNSW, IndexSpec, SearchSpec
 if TYPE_CHECKING:
     import numpy as np
 
+_TOGETHER = 448  # queries: fewer read the vectors too often, more leave processors without work
 _INDEX, _IDS, _ABOUT = "index", "docid", "about.json"
 
 
@@ -105,7 +107,6 @@ def search(
 
     At most `how.hits` hits each, best first, equal scores by document id. Raises R2medError.
     """
-    import faiss
     import numpy as np
 
     index, ids = _open(folder, spec, documents)
@@ -114,25 +115,38 @@ def search(
         raise R2medError(f"{folder}: vectors of {index.d} dimensions, but queries of {vectors.shape[1]}")
     if how.ef_search is not None:
         index.hnsw.efSearch = how.ef_search + how.remove_query
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(threads)
-    try:
-        wanted = min(how.hits + how.remove_query, index.ntotal)
-        all_scores, all_positions = index.search(ready(vectors, spec.metric), wanted)
-    finally:
-        faiss.omp_set_num_threads(before)
+    wanted = min(how.hits + how.remove_query, index.ntotal)
+    found = _search(index, ready(vectors, spec.metric), wanted, threads)
+    documents = np.array(ids, dtype=object)
     places = np.empty(len(ids), np.int64)  # of each id among the sorted ones
     places[np.array(sorted(range(len(ids)), key=ids.__getitem__))] = np.arange(len(ids))
-    for name, scores, positions in zip(names, all_scores, all_positions, strict=True):
+    for name, scores, positions in zip(names, *found, strict=True):
         scores, positions = scores[positions >= 0], positions[positions >= 0]  # -1 stands where a graph found no more
         order = np.lexsort((places[positions], -scores))
-        found = [(ids[positions[at]], float(scores[at])) for at in order]
-        yield name, *kept(name, found, how)
+        yield name, *kept(name, documents[positions[order]].tolist(), scores[order].tolist(), how)
 
 
-def kept(query: str, found: list[tuple[str, float]], how: SearchSpec) -> tuple[list[str], list[float]]:
-    """The hits of a query, (document, score), that a run keeps, as ids and scores."""
-    if how.remove_query:
-        found = [hit for hit in found if hit[0] != query]
-    found = found[: how.hits]
-    return [document for document, _ in found], [score for _, score in found]
+def _search(index, vectors: "np.ndarray", wanted: int, threads: int) -> "tuple[np.ndarray, np.ndarray]":
+    """Scores and positions of the best `wanted` vectors a query, [queries, wanted].
+
+    Each of `threads` threads searches for _TOGETHER queries at a time by itself: FAISS's own threads lose much time
+    where many hits are wanted, and scores would depend on their number.
+    """
+    import faiss
+    import numpy as np
+
+    def search_some(start: int) -> "tuple[np.ndarray, np.ndarray]":
+        faiss.omp_set_num_threads(1)  # of this thread
+        return index.search(vectors[start : start + _TOGETHER], wanted)
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="search") as pool:
+        found = list(pool.map(search_some, range(0, len(vectors), _TOGETHER)))
+    return np.concatenate([scores for scores, _ in found]), np.concatenate([positions for _, positions in found])
+
+
+def kept(query: str, documents: list[str], scores: list[float], how: SearchSpec) -> tuple[list[str], list[float]]:
+    """Of the hits of a query, best first, ids and scores of those that a run keeps."""
+    if how.remove_query and query in documents:
+        own = documents.index(query)
+        documents, scores = documents[:own] + documents[own + 1 :], scores[:own] + scores[own + 1 :]
+    return documents[: how.hits], scores[: how.hits]

@@ -150,11 +150,19 @@ def _faults(value: object) -> Iterator[str]:
             yield f"{shown(name)} has no `datasets`"
             continue
         for slug, cell in cells.items():
-            yield from _mistyped(cell, _OF_CELL, f"{name} on {slug}: ")
+            where = f"{shown(name)} on {shown(slug)}: "
+            yield from _mistyped(cell, _OF_CELL, where)
             scores = cell.get("scores") if isinstance(cell, dict) else None
-            for measure, score in scores.items() if isinstance(scores, dict) else ():
-                if measure not in evaluation.MEASURES or isinstance(score, bool) or not isinstance(score, (int, float)):
-                    yield f"{name} on {slug}: {shown(measure)} is {shown(score)}"
+            if isinstance(scores, dict):
+                odd = {key: value for key, value in scores.items() if not _is_score(key, value)}
+                yield from (f"{where}{shown(measure)} is {shown(score)}" for measure, score in odd.items())
+                if not scores:
+                    yield f"{where}it has no scores"
+
+
+def _is_score(measure: str, value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return measure in evaluation.MEASURES and number and 0 <= value <= 1
 
 
 def _mistyped(value: object, wanted: Mapping[str, type], where: str) -> Iterator[str]:
@@ -180,15 +188,15 @@ def verify(path: Path) -> Outcome:
     for name, said in record["conditions"].items():
         condition = conditions.load(name) if name in conditions.names() else None
         if condition is None:
-            lines.append(f"{name}: there is no such condition here")
+            lines.append(f"{shown(name)}: there is no such condition here")
             continue
         for slug, cell in said["datasets"].items():
             cells += 1
-            where = f"{name} on {slug}"
             if slug not in datasets:
-                lines.append(f"{where}: suite {suite.name} has no such dataset")
+                lines.append(f"{name}: suite {suite.name} has no dataset {shown(slug)}")
                 continue
-            lines += [f"{where}: {text}" for text in _differences(cell, condition, datasets[slug], suite, hashes)]
+            found = _differences(cell, condition, datasets[slug], suite, workspace, hashes)
+            lines += [f"{name} on {slug}: {text}" for text in found]
     hashes.save()
     if not lines:
         return Outcome(f"{path}: all {cells} runs are here, and score what it says")
@@ -201,19 +209,19 @@ def _other_data(record: dict, suite: Suite, workspace: Workspace, hashes: Hashes
         if not isinstance(said, dict):
             continue
         qrels = workspace.collection(suite.name, dataset.slug).qrels
-        if said.get("raw") != digest(dataset, hashes):
-            yield f"data of {dataset.slug}: {shown(said.get('raw'))} in the record, {shown(digest(dataset, hashes))} here"
+        raw = digest(dataset, hashes)
+        if said.get("raw") != raw:
+            yield f"data of {dataset.slug}: {shown(said.get('raw'))} in the record, {shown(raw)} here"
         if qrels.is_file() and said.get("qrels") != hashes.of(qrels):
             yield f"judgements of {dataset.slug}: their SHA-256 is another here"
 
 
-def _differences(cell: dict, condition: Condition, dataset: Dataset, suite: Suite, hashes: Hashes) -> Iterator[str]:
+def _differences(
+    cell: dict, condition: Condition, dataset: Dataset, suite: Suite, workspace: Workspace, hashes: Hashes
+) -> Iterator[str]:
     """How a run here differs from what a record says of it."""
-    workspace = Workspace.default()
-    run, qrels = (
-        workspace.run(suite.name, dataset.slug, condition.name),
-        workspace.collection(suite.name, dataset.slug).qrels,
-    )
+    run = workspace.run(suite.name, dataset.slug, condition.name)
+    qrels = workspace.collection(suite.name, dataset.slug).qrels
     lacking = next((path for path in (run, qrels) if not path.is_file()), None)
     if lacking:
         yield f"{lacking} is not here; make it with `r2med run {condition.name} --suite {suite.name}`"
@@ -233,7 +241,7 @@ def _differences(cell: dict, condition: Condition, dataset: Dataset, suite: Suit
         yield f"{cell['evaluated']} of {cell['judged']} queries in the record, {found.evaluated} of {found.judged} here"
     verdict = table.entry(condition, suite, dataset, found, digest(dataset, hashes)).verdict
     if verdict != cell["verdict"]:
-        yield f"the verdict is {cell['verdict']} in the record, {verdict} by the figures known here"
+        yield f"the verdict is {shown(cell['verdict'])} in the record, {verdict!r} by the figures known here"
 
 
 def _other_versions(record: dict) -> Iterator[str]:
@@ -242,4 +250,4 @@ def _other_versions(record: dict) -> Iterator[str]:
     here = results.versions(known)
     for name, said in record["versions"].items():
         if name in here and said != here[name]:
-            yield f"(made with {name} {said}; here it is {here[name]})"
+            yield f"(made with {name} {shown(said)}; here it is {here[name]!r})"

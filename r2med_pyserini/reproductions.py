@@ -27,10 +27,12 @@ _ITEM = re.compile(
 _INTRODUCTION = """\
 # Reproduction log{of}
 
-{what} Each line says that somebody ran a condition on every dataset of the suite, from unchanged code at the commit
+{what}
+
+Each line says that somebody ran a condition on every dataset of the suite, from unchanged code at the commit
 that it names, and that all scores were OK: equal to the recorded ones to four decimals, or within the condition's
-tolerance of the published ones. `r2med log` writes these lines, and the records beside them; `r2med verify-log` holds a
-record against runs.
+tolerance of the published ones. (OKish: within 0.0005, or five tolerances.) `r2med log` writes these lines, and the
+records beside them; `r2med verify-log` holds a record against runs.
 """
 _WHAT = {
     _MAIN: "Who has reproduced the scores of R2MED.",

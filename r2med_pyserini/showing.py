@@ -102,7 +102,8 @@ def _ranking(
 ) -> Ranking:
     ranks = {name: rank for rank, (name, _) in enumerate(found, 1) if grades.get(name, 0) > 0}
     hits = [
-        Hit(rank, name, score, grades.get(name), texts.get(name, "")) for rank, (name, score) in enumerate(found[:top], 1)
+        Hit(rank, name, score, grades.get(name), texts.get(name, ""))
+        for rank, (name, score) in enumerate(found[:top], 1)
     ]
     known = cell.read().queries.get(query, {})
     scores = {measure: known[measure] for measure in _MEASURES if measure in known}

@@ -72,7 +72,7 @@ def _consent(condition: Condition) -> list[str]:
 
 
 def pyserini(condition: Condition, suite: Suite, dataset: Dataset, prefix: str) -> str:
-    """What `commands.for_cell` gives, a line each; but a model that a package carries is named so as to fit any machine.
+    """What `commands.for_cell` gives; but a model that a package carries is named in words that fit any machine.
 
     Raises R2medError if the package is not installed, or lies where Pyserini misreads its path.
     """
@@ -96,12 +96,26 @@ def _finder(model: Model) -> str:
     return f"\"$(python -c 'from r2med_pyserini import models, weights; print({name})')\""
 
 
-def template(condition: Condition, suites: Iterable[Suite]) -> Template:
-    """Pyserini's commands of every cell of a condition in suites of the same datasets: one text, if that will do."""
-    first = next(iter(suites))
-    anywhere = replace(first, name=SUITE, argument=SUITE)
-    general = pyserini(condition, anywhere, replace(first.datasets[0], slug=DATASET), PYSERINI)
-    texts = {dataset.slug: pyserini(condition, anywhere, dataset, PYSERINI) for dataset in first.datasets}
+def templates(condition: Condition, suites: Iterable[Suite]) -> dict[str, Template]:
+    """The commands of all cells of a condition in suites of the same datasets, by the names that `Cell` gives them.
+
+    `pyserini` stands for both `ours` and `plain`, and for `make` there is one template a suite: `make r2med`.
+    """
+    suites = list(suites)
+    nowhere = replace(suites[0].datasets[0], slug=DATASET)
+    anywhere = replace(suites[0], name=SUITE, argument=SUITE)
+    return {
+        "run": run_line(condition, anywhere, nowhere),
+        **{f"make {suite.name}": make_line(condition, suite, nowhere) for suite in suites},
+        "data": data_line(anywhere, nowhere),
+        "pyserini": _pyserini(condition, anywhere, nowhere),
+    }
+
+
+def _pyserini(condition: Condition, anywhere: Suite, nowhere: Dataset) -> Template:
+    """One text for all datasets, unless a model is told something else of each."""
+    general = pyserini(condition, anywhere, nowhere, PYSERINI)
+    texts = {dataset.slug: pyserini(condition, anywhere, dataset, PYSERINI) for dataset in anywhere.datasets}
     same = all(general.replace(DATASET, slug) == text for slug, text in texts.items())
     return general if same else texts
 

@@ -1,8 +1,9 @@
-"""What the site's pages say of a condition: its family, what it needs, its settings, its models and its known scores."""
+"""What the site's pages say of a condition: its family, what it needs, its settings, models and known scores."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from . import evaluation, models, published, rerankers
 from .composites import INTERPOLATION, RRF, WEIGHTED
@@ -98,7 +99,7 @@ class Setting:
 class ScoreTable:
     """Known scores of a condition for a suite: a row (name of the dataset, figures) each, and the means.
 
-    A figure is None where nobody gave one, and a mean unless all datasets have the measure. `source` says who gave them.
+    A figure is None where nobody gave one, and a mean unless all datasets have the measure. `source` says who did.
     """
 
     title: str
@@ -271,18 +272,21 @@ def _reranking(model: Reranker) -> Iterator[Fact]:
 
 
 def _prompt(template: str, tasks: Mapping[str, str] | None) -> tuple[Part, ...]:
-    """A template, as one line of code; and the task that stands in it for each dataset."""
+    """A template, as one line of code; and the tasks that stand in it for datasets."""
     if not template:
         return (Part("nothing"),)
     found = [Part(json.dumps(template, ensure_ascii=False), code=True)]
     if tasks and TASK in template:
-        found.append(Part(f"; {TASK} is, dataset by dataset: "))
-        found += _listed([Part(f"{name}: {json.dumps(task, ensure_ascii=False)}") for name, task in tasks.items()])
+        told: dict[str, list[str]] = {}
+        for dataset, task in tasks.items():
+            told.setdefault(task, []).append(dataset)
+        of_each = (f'"{task}" ({", ".join(datasets)})' for task, datasets in told.items())
+        found.append(Part(f", where {TASK} is {'; '.join(of_each)}"))
     return tuple(found)
 
 
 def _condition(name: str) -> Part:
-    return Part(name, f"{name}.html")
+    return Part(name, f"{quote(name)}.html")
 
 
 def _listed(parts: Iterable[Part]) -> tuple[Part, ...]:

@@ -7,12 +7,13 @@ from .report.grid import MARKDOWN, grid
 from .site_facts import Part
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&$])")  # & begins an entity, $ a formula
-_LIST_START = re.compile(r"^([-+]|\d+[.)])(?= |$)")
+_LIST_START = re.compile(r"^(?:[-+]|\d+[.)])(?= |$)")
 
 
 def text(given: str) -> str:
     """A text that shows as it stands, on one line."""
-    return _SPECIAL.sub(r"\\\1", _LIST_START.sub(_disarmed, " ".join(given.split())))
+    escaped = _SPECIAL.sub(r"\\\1", " ".join(given.split()))
+    return _LIST_START.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", escaped)
 
 
 def code(given: str) -> str:
@@ -41,8 +42,8 @@ def parts(given: Iterable[Part]) -> str:
 
 def _part(part: Part) -> str:
     if part.href:
-        inside = not part.href.startswith("https://")
-        return link(part.text, part.href.removesuffix(".html") + ".md" if inside else part.href)
+        page = part.href.endswith(".html") and not part.href.startswith("https://")
+        return link(part.text, f"{part.href.removesuffix('.html')}.md" if page else part.href)
     if part.code:
         return code(part.text)
     start, end = (" " * (part.text != strip) for strip in (part.text.lstrip(), part.text.rstrip()))

@@ -17,7 +17,7 @@ from r2med_pyserini.encoders.running import Route, TorchEncoder
 from r2med_pyserini.models import DOCUMENT, QUERY, SIDES, Model
 
 from . import tiny_models
-from .tiny_models import Plain
+from .plain_models import Plain
 
 LIMITS = {QUERY: 110, DOCUMENT: 90}
 LONG = "Which drug eases chest pain with fever and chills? " * 67  # 603 words

@@ -14,13 +14,13 @@ import pytest
 from r2med_pyserini import encoders, models
 from r2med_pyserini.encoders import Settings, devices
 from r2med_pyserini.encoders.loading import loading, require
-from r2med_pyserini.encoders.running import TorchEncoder
+from r2med_pyserini.encoders.running import Route, TorchEncoder
 from r2med_pyserini.encoders.tokens import TextTokenizer
 from r2med_pyserini.errors import R2medError, UsageError
 from r2med_pyserini.models import DOCUMENT, QUERY
 
 from . import tiny_models
-from .tiny_models import Plain
+from .plain_models import Plain
 
 BERT = "contriever-msmarco"
 
@@ -273,8 +273,6 @@ class TestDevices:
         class Large:
             def to(self, device):
                 raise RuntimeError("CUDA out of memory. Tried to allocate 14.00 GiB.")
-
-        from r2med_pyserini.encoders.running import Route
 
         encoder = TorchEncoder(models.load(BERT), Settings(), lambda side, dtype: Route(None, Large(), None))
         with pytest.raises(R2medError, match=f"model {BERT} does not fit into the memory of cpu"):

@@ -1,17 +1,20 @@
 """Learned sparse encoders as tiny random models, against the formulas on logits of plain transformers."""
 
+import shutil
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from r2med_pyserini import encoders
-from r2med_pyserini.encoders import Settings
+from r2med_pyserini.encoders import Settings, sparse
+from r2med_pyserini.encoders.running import TorchEncoder
 from r2med_pyserini.models import DOCUMENT, QUERY, SIDES
 
 from . import tiny_models
-from .tiny_models import Plain
+from .plain_models import Plain
 
 TEXTS = [
     "chest pain",
@@ -145,12 +148,9 @@ def test_half_precision_is_close():
 def test_pooling_by_the_sum_is_that_of_the_files(tmp_path):
     """Only pooling by the largest has a shorter way here."""
     folder = tiny_models.snapshot(tiny_models.make("splade-v3"))
-    copied = tiny_models.copy(folder, tmp_path / "copy")
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
     pooling = {"pooling_strategy": "sum", "activation_function": "relu", "word_embedding_dimension": None}
     tiny_models.write(copied, "1_SpladePooling/config.json", pooling)
-    from r2med_pyserini.encoders import sparse
-    from r2med_pyserini.encoders.running import TorchEncoder
-
     model = tiny_models.make("splade-v3")
     encoder = TorchEncoder(model, Settings(), lambda side, dtype: sparse.load(model, copied, dtype, side))
     known = plain("splade-v3")

@@ -1,7 +1,7 @@
 """Tiny random rerankers with the architecture, the tokenizer and the files of published ones; see tiny_models.
 
-`make("monobert-large-msmarco")` puts a BertForSequenceClassification of two layers where the Hub's client would have put
-castorini/monobert-large-msmarco, so that the entry of rerankers.yaml and all code that loads it are used as they are.
+`make("bge-reranker-v2-m3")` puts an XLMRobertaForSequenceClassification of two layers where the Hub's client would have
+put BAAI/bge-reranker-v2-m3, so that the entry of rerankers.yaml and all code that loads it are used as they are.
 """
 
 import json
@@ -62,7 +62,7 @@ def bert(folder: Path, labels: int = 1) -> None:
 
 
 def old_bert(folder: Path) -> None:
-    """monoBERT's folder, of 2020: vocab.txt, pickled weights, and neither a model's type nor its classes in the configuration."""
+    """monoBERT's folder, of 2020: vocab.txt, pickled weights, and a configuration without type and classes."""
     import safetensors.torch
     import torch
 
@@ -105,7 +105,10 @@ def deberta(folder: Path) -> None:
                                       pooler_hidden_size=DIMENSIONS, initializer_range=0.2, **_SIZES)  # fmt: skip
         return made.DebertaV2ForSequenceClassification(config).half()
 
-    tokenizer = in_pairs(tiny_tokenizers.deberta(), "[CLS] $A [SEP] $B:1 [SEP]:1")
+    content = tiny_tokenizers.xlm_roberta().to_str()
+    for theirs, ours in (("<s>", "[PAD]"), ("<pad>", "[CLS]"), ("</s>", "[SEP]"), ("<unk>", "[UNK]")):
+        content = content.replace(f'"{theirs}"', f'"{ours}"')
+    tokenizer = in_pairs(Tokenizer.from_str(content), "[CLS] $A [SEP] $B:1 [SEP]:1")
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "pad", "unk", "mask")}
     save(folder, tokenizer, network, tokenizer_class="DebertaV2Tokenizer", model_max_length=512, **names)
 
@@ -142,14 +145,14 @@ def t5(folder: Path) -> None:
     save(folder, tokenizer, network, tokenizer_class="T5Tokenizer", model_max_length=512, extra_ids=100)
 
 
-def qwen3(folder: Path, end: str | None = None) -> None:
+def qwen3(folder: Path) -> None:
     def network(size: int):
         made = seeded(7)
         config = made.Qwen3Config(vocab_size=size, num_key_value_heads=2, head_dim=8, initializer_range=0.2,
                                   tie_word_embeddings=True, **_SIZES)  # fmt: skip
         return made.Qwen3ForCausalLM(config)
 
-    tokenizer = knowing(tiny_tokenizers.qwen(end), "yes", "no")
+    tokenizer = knowing(tiny_tokenizers.qwen(), "yes", "no")
     tokenizer.add_tokens(["<think>", "</think>"])
     names = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "bos_token": None}
     save(folder, tokenizer, network, tokenizer_class="Qwen2Tokenizer", model_max_length=131072, **names)

@@ -141,13 +141,13 @@ def _chance(value: float | None) -> str:
     return "<.0001" if value < 0.00005 else f"{value:.4f}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A text on one line, without what a terminal would obey."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _cut(text: str, width: int) -> str:
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -162,7 +162,7 @@ def _fitted(header: Sequence[str], body: list[list[str]], column: int) -> list[l
     """The rows with the cells of one column on as many lines as they need."""
     room = _room(header, body, column)
     for row in body:
-        row[column] = "\n".join(textwrap.wrap(_printable(row[column]), room)) or _NONE
+        row[column] = "\n".join(textwrap.wrap(printable(row[column]), room)) or _NONE
     return body
 
 

@@ -3,26 +3,27 @@
 import re
 
 from ..results import LEVEL, Results
+from .comparison import printable
 from .table import Row
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"{\char34}", "`": r"{\char96}", "'": "'{}", "-": "{-}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"{\char34}", "`": r"{\char96}",
     **{letter: f"\\{letter}" for letter in "{}$&#%_"},
 }  # fmt: skip
 BETTER, WORSE = r"\dagger", r"\ddagger"
 _HUNDRED = 100  # papers on R2MED show scores in percent, to two decimals
 _NARROW = 6  # columns of figures that fit into one column of a paper
-_SAMPLE = "These are scores on an embedded sample for trying the tool, \\emph{not} on R2MED, and must not be reported as such."
+_SAMPLE = r"Scores on an embedded sample for trying the tool, \emph{not} on R2MED: do not report them as such."
 
 
 def escape(text: str) -> str:
-    """A text such that LaTeX prints it as it stands, on one line: no hyphen becomes a dash, and nothing a command.
+    """A text such that LaTeX prints it as it stands, on one line: no letter is a command, no hyphens become a dash.
 
     Control characters become blanks. Letters beyond ASCII stay: LaTeX reads UTF-8, and prints what its fonts have.
     """
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return "".join(_SPECIAL.get(letter, letter) for letter in line)
+    escaped = "".join(_SPECIAL.get(letter, letter) for letter in printable(text))
+    return re.sub(r"([-'])(?=\1)", r"\1{}", escaped)
 
 
 def render(results: Results) -> str:

@@ -47,12 +47,14 @@ def page(
     footer: str | Markup = "",
     data: Mapping[str, object] | None = None,
     scripts: Iterable[str] = (),
+    generator: str = "r2med-pyserini",
 ) -> str:
     """A whole page, as text that ends with a line break. A `body` that is no Markup is escaped as any text.
 
     `lead` stands under the title, `links` above it and `footer` at the end. `data` maps ids to values that scripts read
     as JSON; `scripts` names files of `assets/` that the page needs besides `site.js`. Nothing else can run in the page,
-    and it can load nothing: its Content-Security-Policy allows these scripts by their hashes.
+    and it can load nothing: its Content-Security-Policy allows these scripts by their hashes. `generator` says in the
+    page's head what wrote it.
     """
     early, *late = (asset(name) for name in ("theme.js", "site.js", *scripts))
     return str(
@@ -68,6 +70,7 @@ def page(
             early=Markup(early),
             scripts=[Markup(script) for script in late],
             policy=_policy([early, *late]),
+            generator=generator,
         )
     )
 

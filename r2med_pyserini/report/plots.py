@@ -8,11 +8,14 @@ tells by colour alone.
 import io
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+from ..significance import gain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +34,7 @@ COLOURS = "".join(f"--series-{number}:light-dark({light},{dark});" for number, (
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = "osD^vXP*"
 _BETTER, _WORSE, _EVEN = _SERIES[0], _SERIES[1], _SERIES[6]
+_SIZES = ((1, 2, 4.5), (2, 5, 6), (5, 20, 8), (20, 10**9, 11))  # of points for so many queries
 
 _WIDTH = 4.6  # inches, of 96 pixels in a page
 _LONGEST = 34  # characters of a name
@@ -41,6 +45,8 @@ _STYLE = {
     "axes.facecolor": "none", "figure.facecolor": "none", "grid.color": _LINE, "grid.linewidth": 0.8,
     "axes.axisbelow": True, "legend.frameon": False, "hatch.color": _INK, "hatch.linewidth": 0.6,
 }  # fmt: skip
+_GEOMETRY = ("d", "x", "y", "width", "height", "transform")
+_LONG_NUMBER = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 
@@ -62,6 +68,7 @@ def bars(
     `key`, here as everywhere, is a word that tells this plot's ids from those of all others in the page.
     """
     names = list(values)
+    largest = max([*values.values(), *(value for known in references.values() for value in known.values())])
     told = [f"{name} {value:.4f}" for name, value in values.items()]
     told += [f"{kind} for {name} {value:.4f}" for kind, known in references.items() for name, value in known.items()]
 
@@ -77,9 +84,8 @@ def bars(
                 size = {"D": 22, "|": 130}[marker]
                 edge = {"edgecolor": _INK, "facecolor": "none"} if marker == "D" else {"color": _INK}
                 axes.scatter(*zip(*points, strict=True), s=size, marker=marker, label=kind, zorder=3, **edge)
-        axes.set(xlabel=measure, xlim=(0, None), ylim=(len(names) - 0.4, -0.6))
+        axes.set(xlabel=measure, xlim=(0, 1.2 * (largest or 1)), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticks(range(len(names)), [_cut(name) for name in names])
-        axes.margins(x=0.18)
         axes.grid(axis="x")
         _legend(axes)
 
@@ -126,21 +132,18 @@ def _ranks(deepest: int) -> list[int]:
 
 def scatter(key: str, title: str, measure: str, a: str, b: str, scores: Sequence[tuple[float, float]]) -> str:
     """The scores of A over those of B, a point a query; queries that lie together make one larger point."""
-    counts: dict[tuple[float, float], int] = {}
-    for ours, theirs in scores:
-        place = round(theirs, 2), round(ours, 2)
-        counts[place] = counts.get(place, 0) + 1
-    better, worse = (sum(sign * (ours - theirs) > 0 for ours, theirs in scores) for sign in (1, -1))
+    counts = Counter((_sign(gain(ours, theirs)), round(theirs, 2), round(ours, 2)) for ours, theirs in scores)
+    better, worse = (sum(number for place, number in counts.items() if place[0] == sign) for sign in (1, -1))
 
     def draw(axes: "Axes") -> None:
         axes.plot((0, 1), (0, 1), color=_SOFT, linewidth=0.8)
         for sign, marker, colour in ((0, "o", _EVEN), (1, "^", _BETTER), (-1, "v", _WORSE)):
-            places = [place for place in counts if (place[1] > place[0]) - (place[1] < place[0]) == sign]
-            if places:
-                sizes = [18 * min(counts[place], 40) ** 0.5 for place in places]
-                xs, ys = zip(*places, strict=True)
-                axes.scatter(xs, ys, sizes, marker=marker, facecolor=colour, edgecolor=colour, alpha=0.75, linewidth=0)
-        limits = (-0.03, max(1.0, *(max(place) for place in counts)) + 0.03)
+            for least, most, size in _SIZES:
+                points = [place[1:] for place, number in counts.items() if place[0] == sign and least <= number < most]
+                if points:
+                    look = {"color": colour, "alpha": 0.8, "markeredgewidth": 0, "markersize": size}
+                    axes.plot(*zip(*points, strict=True), linestyle="none", marker=marker, **look)
+        limits = (-0.03, 1.03)
         axes.set(xlabel=f"{measure} of {_cut(b)}", ylabel=f"{measure} of {_cut(a)}", xlim=limits, ylim=limits)
         axes.set_aspect("equal")
         axes.grid()
@@ -166,6 +169,10 @@ def gains(key: str, title: str, measure: str, differences: Sequence[float]) -> s
 
     told = f"{better:,} queries gain, at most {max(ordered):+.4f}; {worse:,} lose, at most {min(ordered):+.4f};"
     return _svg(key, title, f"{told} {len(ordered) - better - worse:,} stay as they are.", draw, 2.4)
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 def _cut(name: str) -> str:
@@ -222,9 +229,12 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
         link = element.attrib.pop(f"{{{_XLINK}}}href", None)
         if link:
             element.set("href", f"#{key}-{link[1:]}")
-        for attribute in ("clip-path", "style", "fill"):
-            if attribute in element.attrib:
-                element.set(attribute, _restyled(element.get(attribute), key))
+        for attribute, value in element.attrib.items():
+            if attribute in ("clip-path", "style"):
+                element.set(attribute, _restyled(value, key))
+            elif attribute in _GEOMETRY:
+                element.set(attribute, _LONG_NUMBER.sub(_shorter, value))
+        element.text, element.tail = ((text or "").strip() or None for text in (element.text, element.tail))
     names = {word: f"{key}-{word}" for word in ("title", "desc")}
     for place, (word, text) in enumerate((("title", title), ("desc", description))):
         part = ElementTree.Element(f"{{{_SVG}}}{word}", id=names[word])
@@ -232,7 +242,7 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
         root.insert(place, part)
     root.set("role", "img")
     root.set("aria-labelledby", " ".join(names.values()))
-    root.set("style", f"{COLOURS}stroke-linejoin:round;stroke-linecap:butt")
+    root.set("style", f"{COLOURS}font-family:var(--sans);stroke-linejoin:round;stroke-linecap:butt")
     ElementTree.register_namespace("", _SVG)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -241,4 +251,9 @@ def _restyled(text: str, key: str) -> str:
     text = text.replace("url(#", f"url(#{key}-")
     for drawn, wanted in _PAGE.items():
         text = text.replace(drawn, wanted)
-    return re.sub(r"(font: [^;]*?px) [^;]+", r"\1 var(--sans)", text)
+    text = re.sub(r"font-family: [^;]+(; |$)", "", text)
+    return re.sub(r"font: ([0-9.]+px) [^;]+", r"font-size: \1", text)  # so older versions of matplotlib say it
+
+
+def _shorter(number: re.Match) -> str:
+    return f"{float(number.group()):.2f}".rstrip("0").rstrip(".")

@@ -13,7 +13,8 @@ NARROWEST = 20  # columns of a terminal; one that says it has fewer is written t
 COLUMN = 34  # columns that a run has at the least, where several stand side by side
 RELEVANT, NOT_RELEVANT, NOT_JUDGED = "+", "-", " "
 _LEGEND = f"Hits ({RELEVANT} relevant, {NOT_RELEVANT} judged and not relevant, the others are not judged):"
-SHORT, MEDIUM, LONG = 200, 400, 4000  # characters of a document: beside others, alone, and on a page
+SHORT, MEDIUM = 200, 400  # characters of a document: beside others, and alone
+BEGINNING, LONG = 80, 4000  # on a page: before it is opened, and then
 _GAP = "  "
 
 
@@ -149,7 +150,13 @@ def as_text(shown: Shown, width: int) -> str:
 
 def as_page(shown: Shown) -> str:
     """The same as a page."""
-    return page(shown.heading, render("shown.html.jinja", shown=shown, text_of=lambda text: spelled(cut(text, LONG))))
+    body = render(
+        "shown.html.jinja",
+        shown=shown,
+        text_of=lambda text: spelled(cut(text, LONG)),
+        beginning_of=lambda text: cut(printable(text[:SHORT]), BEGINNING),
+    )
+    return page(spelled(shown.heading), body)
 
 
 def _paragraphs(text: str, width: int) -> list[str]:
@@ -193,7 +200,9 @@ def _places(document: str, rankings: Iterable[Ranking]) -> Iterator[str]:
 def _side_by_side(rankings: Sequence[Ranking], width: int) -> Iterator[str]:
     """Columns of equal width, in which the hits of one rank begin on the same line."""
     column = (width - len(_GAP) * (len(rankings) - 1)) // len(rankings)
-    yield from _row([[*wrap(ranking.condition, column), *wrap(_summary(ranking), column)] for ranking in rankings], column)
+    yield from _row(
+        [[*wrap(ranking.condition, column), *wrap(_summary(ranking), column)] for ranking in rankings], column
+    )
     yield _GAP.join(["-" * column] * len(rankings))
     for place in range(max(len(ranking.hits) for ranking in rankings)):
         found = [ranking.hits[place] if place < len(ranking.hits) else None for ranking in rankings]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from ..encoders.base import Advance
 
 if TYPE_CHECKING:
-    from .cache import Cache
+    from .cache import Cache, ScoreCache
 
 _AS_BEFORE = "their passages keep their order"
 
@@ -36,8 +36,19 @@ class Scorer(Protocol):
 
     precision: str
 
-    def score(self, pairs: Sequence[Pair], dataset: str, advance: Advance) -> Scored:
-        """Scores of pairs of texts. `advance` is told how many more pairs are done. Raises R2medError."""
+    def score(
+        self,
+        pairs: Sequence[Pair],
+        dataset: str,
+        advance: Advance,
+        cache: "ScoreCache | None" = None,
+        known: int = 0,
+    ) -> Scored:
+        """Scores of pairs of texts. `advance` is told how many more pairs are done. Raises R2medError.
+
+        A scorer that is slow, or costs money, may put scores into `cache` as soon as it has them. `known` is how many
+        other pairs of the same run have their scores: then it is no error if not one of these can be scored.
+        """
 
 
 @dataclass(frozen=True)

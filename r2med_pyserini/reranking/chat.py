@@ -44,7 +44,7 @@ class Chat:
         self._service: Service | None = None
         self._answered = False  # whether any answer has been of use
         self._in_a_row = 0  # failures since
-        self._unsupported: set[str] = set()  # parameters that the server does not take
+        self._unsupported: frozenset[str] = frozenset()  # parameters that the server does not take
 
     def ask[Found](
         self, messages: tuple[str, str], read: Callable[[dict], Found], more: Mapping[str, object] | None = None
@@ -108,19 +108,19 @@ class Chat:
     def _send(self, body: dict) -> str:
         """The answer to a request, without the parameters that the server turns out not to take."""
         while True:
-            sent = {self._dialect(key): value for key, value in body.items() if self._dialect(key)}
+            sent = _without(self._unsupported, body)
             try:
                 return self._service.ask(sent)
             except Failure as failure:
                 if failure.parameter not in {_MOST, _TEMPERATURE} & sent.keys():
                     raise
-                self._unsupported.add(failure.parameter)
+                self._unsupported |= {failure.parameter}
 
-    def _dialect(self, key: str) -> str | None:
-        """What the server calls a parameter; None if it has none of the kind."""
-        if key not in self._unsupported:
-            return key
-        return _MOST_INSTEAD if key == _MOST else None
+
+def _without(unsupported: frozenset[str], body: dict) -> dict:
+    """What is sent to a server that does not take some parameters."""
+    sent = {key: value for key, value in body.items() if key not in unsupported}
+    return sent | ({_MOST_INSTEAD: body[_MOST]} if _MOST in unsupported else {})
 
 
 def _first_choice(answer: str) -> dict:

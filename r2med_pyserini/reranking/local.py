@@ -143,15 +143,17 @@ def _with_adapter(reranker: Reranker, adapter: Path, base: Path, dtype: str) -> 
     from peft.utils import load_peft_weights
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(base))
-    module = AutoModelForSequenceClassification.from_pretrained(str(base), num_labels=1, dtype=dtype)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        module = PeftModel.from_pretrained(module, str(adapter)).merge_and_unload()
-    lost = [str(one.message) for one in told if _LOST in str(one.message)]
     given = load_peft_weights(str(adapter), device="cpu")
     head = next((weight for name, weight in given.items() if name.endswith(f".{_HEAD}weight")), None)
-    if lost or head is None or not torch.equal(head.to(module.score.weight.dtype), module.score.weight):
+    lacking = [] if head is not None else [_HEAD]
+    tokenizer = AutoTokenizer.from_pretrained(str(base))
+    module = AutoModelForSequenceClassification.from_pretrained(str(base), num_labels=1, dtype=dtype)
+    if not lacking:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            module = PeftModel.from_pretrained(module, str(adapter)).merge_and_unload()
+        lacking = [str(one.message) for one in told if _LOST in str(one.message)]
+    if lacking or not torch.equal(head.to(module.score.weight.dtype), module.score.weight):
         raise R2medError(
             f"model {reranker.name}: the adapter in {adapter} lacks weights, or does not belong to its base in {base}"
         )
@@ -180,8 +182,8 @@ def _of_class(reranker: Reranker, module, tokenizer) -> Callable:
         module.config.pad_token_id = (
             tokenizer.pad_token_id
         )  # by it a decoder's classifier finds the last token of a row
-    head = [part for part in module.modules() if isinstance(part, torch.nn.Linear)][-1]
-    _work_in_float32(head)
+    linear = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
+    _work_in_float32([layer for layer in linear if layer.out_features == labels][-1])
     return lambda module, features: module(**features).logits[:, index]
 
 

@@ -79,18 +79,23 @@ class _Tokenizer:
         """A pair without special tokens."""
         return Pair(*(self._special.sub(lambda token: f"{token[0][0]} {token[0][1:]}", text) for text in pair))
 
-    def _fit(self, query: int, document: int, room: int) -> tuple[int, list[Span], bool]:
-        """How many tokens of a query are kept, which spans of a document, and whether anything is lost."""
-        if room < 2:
+    def _fit(self, query: int, document: int, room: int, prefix: int = 0) -> tuple[int, list[Span], bool]:
+        """How many tokens of a query are kept, which spans of a document, and whether anything is lost.
+
+        The first `prefix` tokens of the document go before every window, and are in no span of several.
+        """
+        limit = self._reranker.query_length
+        wanted = query if limit is None else min(query, limit)
+        of_query, of_document = share(wanted, document, room, self._reranker.truncation) if room > 1 else (0, 0)
+        if room < 2 or of_document <= prefix < document:
             raise R2medError(
                 f"model {self._reranker.name}: what stands around query and passage leaves no room for them within "
                 f"{self._reranker.max_length:,} tokens"
             )
-        limit = self._reranker.query_length
-        wanted = query if limit is None else min(query, limit)
-        of_query, of_document = share(wanted, document, room, self._reranker.truncation)
-        spans = windows(document, of_document) if self._parted else [(0, of_document)]
-        return of_query, spans, of_query < query or spans[-1][1] < document
+        if not self._parted or of_document == document:
+            return of_query, [(0, of_document)], of_query < query or of_document < document
+        spans = windows(document - prefix, of_document - prefix)
+        return of_query, [(prefix + start, prefix + end) for start, end in spans], of_query < query
 
     def pad(self, rows: list[Features]) -> dict:
         """One batch: name -> tensor [rows, longest row]."""
@@ -113,16 +118,22 @@ class PairTokenizer(_Tokenizer):
         """The tokens of every pair."""
         rendered = [self._reranker.render(dataset, *self._as_text(pair)) for pair in pairs]
         texts = list(dict.fromkeys(text for pair in rendered for text in pair))
-        encoded = zip(texts, self._backend.encode_batch(texts, add_special_tokens=False), strict=True)
-        ids = {text: encoding.ids for text, encoding in encoded}
+        encodings = dict(zip(texts, self._backend.encode_batch(texts, add_special_tokens=False), strict=True))
+        return [self._together(encodings[query], encodings[document]) for query, document in rendered]
+
+    def _together(self, query, document) -> Windows:
+        """The tokens of a pair of encodings."""
         room = self._reranker.max_length - self._backend.num_special_tokens_to_add(is_pair=True)
-        found = []
-        for pair in rendered:
-            query, document = (ids[text] for text in pair)
-            kept, spans, cut = self._fit(len(query), len(document), room)
-            rows = [self._row(query[:kept], document[start:end]) for start, end in spans]
-            found.append(Windows(rows, cut))
-        return found
+        prefix = self._prefix(document) if self._parted else 0
+        kept, spans, cut = self._fit(len(query), len(document), room, prefix)
+        query, document = query.ids[:kept], document.ids
+        before = document[:prefix] if len(spans) > 1 else []
+        return Windows([self._row(query, before + document[start:end]) for start, end in spans], cut)
+
+    def _prefix(self, document) -> int:
+        """How many tokens of an encoding stand for what the template has before a document."""
+        length = len(self._reranker.document.partition("{document}")[0].rstrip())
+        return sum(end <= length for _, end in document.offsets[:length])
 
     def _row(self, *texts: list[int]) -> Features:
         parts = [(type_, own if which is None else texts[which]) for which, type_, own in self._frame]
