@@ -55,7 +55,7 @@ def make(suite: Suite, workspace: Workspace, hashes: Hashes, verified: Iterable[
         "suite": suite.name,
         "versions": results.versions(known),
         "machine": results.machine(),
-        "models": dict(_models(conditions.closure(known).values())),
+        "models": dict(models_of(conditions.closure(known).values())),
         "data": {
             slug: {
                 "raw": digest(dataset, hashes),
@@ -83,8 +83,11 @@ def _condition(one: Verified) -> dict:
     }
 
 
-def _models(every: Iterable[Condition]) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Models and rerankers by name: each repository with its revision, each package with its version."""
+def models_of(every: Iterable[Condition]) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Models and rerankers by name: repositories with revisions, packages with versions, services' models.
+
+    Raises R2medError for a served reranker if the environment does not say which model is served.
+    """
     for condition in every:
         if condition.encoder:
             model = models.load(condition.encoder)

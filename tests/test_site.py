@@ -215,7 +215,8 @@ def test_a_mean_is_that_of_all_datasets_or_none():
 
 
 def test_rows_begin_with_the_best_mean(index):
-    means = [text for text, cell in zip(index.texts["td"], index.attributes("td"), strict=True) if "mean" in (cell["class"] or "")]
+    cells = zip(index.texts["td"], index.attributes("td"), strict=True)
+    means = [text for text, attributes in cells if attributes.get("class") == "figure mean"]
     assert len(means) == len(NAMES)
     known = [float(text) for text in means if text != figure(None)]
     assert known == sorted(known, reverse=True) and len(known) > 20

@@ -68,7 +68,8 @@ def _value(results: Results, row: Row, slug: str | None) -> float | None:
 def _column(results: Results, slug: str | None) -> list[str]:
     """The cells of a column. What is best, or second, is so as it is printed: what looks alike is marked alike."""
     values = [_value(results, row, slug) for row in results.rows]
-    printed = ["--" if value is None else f"{value * _HUNDRED:.2f}" for value in values]
+    rounded = [value if value is None else round(value, 4) for value in values]  # as in the other forms
+    printed = ["--" if value is None else f"{value * _HUNDRED:.2f}" for value in rounded]
     ranked = sorted({float(text) for text in printed if text != "--"}, reverse=True)
     best, second = (*ranked, None, None)[:2] if len(results.rows) > 1 else (None, None)
     cells = []
