@@ -10,7 +10,7 @@ TESTED := $(VENV)/.installed-test
 BENCHED := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo data list doctor report test lint bench clean distclean
+.PHONY: help setup demo data list doctor report regressions log test lint bench clean distclean
 .SUFFIXES:
 
 ## help: show this
@@ -42,6 +42,14 @@ list: $(INSTALLED)
 ## report: show the scores of the runs made so far
 report: $(INSTALLED)
 	@$(R2MED) report --suite "$$SUITE" $(ARGS)
+
+## regressions: run every condition that this machine can run, and say why not the others
+regressions: $(INSTALLED)
+	@$(R2MED) regressions --suite "$$SUITE" $(ARGS)
+
+## log NAME=HANDLE: log that this GitHub user has reproduced what is verified here
+log: $(INSTALLED)
+	@$(R2MED) log "$(NAME)" --suite "$$SUITE" $(ARGS)
 
 ## doctor: check Java, memory, disk, data
 doctor: $(INSTALLED)

@@ -4,17 +4,14 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from . import __version__
+from . import __version__, cli_log
 from .errors import R2medError, UsageError, system_error
 from .options import CONDITIONS, DATASET, EVERYTHING, MODELS, SUITE, THREADS, form_of
 from .paths import Workspace
-
-if TYPE_CHECKING:
-    from .outcome import Observer, Outcome
+from .printing import finish, progress
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,7 +77,7 @@ def run(
     elif dry_run:
         click.echo("\n".join(experiment.preview()))
     else:
-        _finish(experiment.execute(_progress()))
+        finish(experiment.execute(progress()))
 
 
 @cli.command()
@@ -99,7 +96,7 @@ def encode(
     from .report.progress import Counter
 
     settings = Settings(threads=threads, **how)
-    _finish(encode_all(names, suite, datasets, settings, shard, _progress(), Counter(sys.stderr)))
+    finish(encode_all(names, suite, datasets, settings, shard, progress(), Counter(sys.stderr)))
 
 
 @cli.command()
@@ -111,7 +108,7 @@ def data(suite: str, datasets: tuple[str, ...], source: Path | None, threads: in
     """Fetch R2MED from the Hugging Face Hub (or take files you have), verify it, and convert it."""
     from .datasets import fetch
 
-    _finish(fetch(suite, datasets, threads, _progress(), source))
+    finish(fetch(suite, datasets, threads, progress(), source))
 
 
 @cli.command()
@@ -122,7 +119,7 @@ def stats(suite: str, datasets: tuple[str, ...], threads: int) -> None:
     """Describe the datasets: the figures of the paper's table beside the measured ones."""
     from . import datasets as described
 
-    _finish(described.stats(suite, datasets, threads, _progress()))
+    finish(described.stats(suite, datasets, threads, progress()))
 
 
 @cli.command()
@@ -135,7 +132,7 @@ def validate(run_file: Path, suite: str, dataset: str, hits: int, form: str) -> 
     """Report every fault of a TREC run, with line numbers; exit status 1 if there is one."""
     from .datasets import validate as check
 
-    _finish(check(run_file, suite, dataset, hits, form))
+    finish(check(run_file, suite, dataset, hits, form))
 
 
 @cli.command("import")
@@ -194,7 +191,7 @@ def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], m
         experiment = Experiment.prepare(conditions, False, suite, datasets, need_data=False)
     else:
         experiment = Experiment.of_all(suite, datasets)
-    _finish(experiment.report(measure, form, only_present=not conditions))
+    finish(experiment.report(measure, form, only_present=not conditions))
 
 
 @cli.command("eval")
@@ -232,7 +229,7 @@ def eval_(suite: str, dataset: str | None, qrels: Path | None, **how) -> None:
 
     if (dataset is None) == (qrels is None):
         raise UsageError("say what to evaluate against: either --dataset NAME (with --suite) or --qrels FILE")
-    _finish(judge(qrels or converted(suite, dataset).qrels, suite, dataset, **how))
+    finish(judge(qrels or converted(suite, dataset).qrels, suite, dataset, **how))
 
 
 @cli.command()
@@ -252,7 +249,7 @@ def compare(a: str, b: str, suite: str, datasets: tuple[str, ...], **how) -> Non
     """Compare the current runs of two conditions, or two run files, query by query, with significance tests."""
     from .comparing import compare as compare_systems
 
-    _finish(compare_systems(a, b, suite, datasets, None, **how))
+    finish(compare_systems(a, b, suite, datasets, None, **how))
 
 
 @cli.command()
@@ -335,22 +332,8 @@ def clean(yes: bool) -> None:
         click.echo(f"removed {len(found)}")
 
 
-def _progress() -> "Observer":
-    from .report.progress import Printer
-
-    return Printer(sys.stderr)
-
-
-def _finish(outcome: "Outcome") -> None:
-    """Print what a command found, and end with its exit status."""
-    if outcome.text:
-        click.echo(outcome.text)
-    for warning in outcome.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    for error in outcome.errors:
-        click.echo(f"Error: {error}", err=True)
-    if outcome.errors or not outcome.good:
-        sys.exit(1)
+for _command in (cli_log.show, cli_log.log, cli_log.verify_log, cli_log.regressions):
+    cli.add_command(_command)
 
 
 def _open_closed_streams() -> None:

@@ -91,7 +91,7 @@ class Machine:
             return _asks(model.name)
         wanted = weights.wants(model)
         if wanted:
-            return f"{model.name} is not here: {wanted}" if model.loader != API else f"{model.name}: {wanted}"
+            return f"{model.name}: {wanted}" if model.loader == API else f"{model.name} is not here ({wanted})"
         if model.loader == API:
             return None
         sides = 2 if model.query_id else 1

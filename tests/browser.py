@@ -4,13 +4,12 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
+    from playwright.sync_api import Browser, BrowserContext
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -28,26 +27,33 @@ def executable() -> str:
     return found
 
 
-@contextmanager
-def browser(profile: Path, size: tuple[int, int] = DESKTOP, dark: bool = False) -> Iterator["BrowserContext"]:
-    """A browser with a window of a size in CSS pixels, light or dark; `profile` is an empty folder for its data."""
+@pytest.fixture(scope="module")
+def chromium() -> Iterator["Browser"]:
+    """The browser, with empty data of its own; for a module, since an event loop runs as long as it is there."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
     path = executable()
     with playwright.sync_playwright() as driver:
-        context = driver.chromium.launch_persistent_context(
-            str(profile),
-            executable_path=path,
-            headless=True,
-            args=list(FLAGS),
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme="dark" if dark else "light",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        context.set_default_timeout(10_000)
-        try:
-            yield context
-        finally:
-            context.close()
+        found = driver.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
+        yield found
+        found.close()
+
+
+@contextmanager
+def window(
+    chromium: "Browser", size: tuple[int, int] = DESKTOP, dark: bool = False, scripts: bool = True
+) -> Iterator["BrowserContext"]:
+    """A window of a size in CSS pixels, of somebody who prefers light or dark colours, and may allow no scripts."""
+    context = chromium.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+        java_script_enabled=scripts,
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    context.set_default_timeout(10_000)
+    try:
+        yield context
+    finally:
+        context.close()
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +70,7 @@ def axe(tmp_path_factory) -> str:
         pytest.skip("axe-core cannot be had: npm's registry does not answer")
     if done.returncode != 0:
         pytest.skip(f"axe-core cannot be had: {done.stderr.strip()[:200]}")
-    shutil.unpack_archive(folder / done.stdout.strip().splitlines()[-1], folder, "gztar")
+    shutil.unpack_archive(folder / done.stdout.strip().splitlines()[-1], folder, "gztar", filter="data")
     return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
 
 

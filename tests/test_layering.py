@@ -10,7 +10,7 @@ from r2med_pyserini.paths import PACKAGE
 
 ORDER = (
     "__init__",
-    "errors", "suggest", "paths",
+    "errors", "suggest", "paths", "reproductions", "checkout",
     "textio", "jsonl", "artifacts", "trec", "rawfiles", "yamlfile",
     "suites", "collection", "adoption", "hubclient", "hub", "importing", "validation",
     "evaluation", "significance", "published",
@@ -28,9 +28,10 @@ ORDER = (
     "context", "lexical_stages", "encoded_stages", "composite_stages", "plan",
     "commands_lexical", "commands_dense", "commands",
     "report.__init__", "report.grid", "report.comparison", "report.evaluation", "report.progress",
-    "report.published", "report.table",
-    "datasets", "comparing", "experiments", "encoding", "doctor", "cleaning", "passthrough",
-    "options", "cli", "__main__",
+    "report.published", "report.table", "report.page", "report.shown",
+    "datasets", "comparing", "results", "experiments", "encoding", "doctor", "cleaning", "passthrough",
+    "showing", "records", "logbook", "regressions",
+    "options", "printing", "cli_log", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "faiss", "huggingface_hub", "jnius", "jnius_config", "numpy", "onnxruntime", "openai", "pandas", "pyserini",

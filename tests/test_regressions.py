@@ -66,7 +66,7 @@ class TestMachine:
 
     def test_a_model_that_is_not_here(self):
         said = lacks("bge-large-en-v1.5")
-        assert said.startswith("bge-large-en-v1.5 is not here: fetched from https://") and said.endswith("first used")
+        assert said.startswith("bge-large-en-v1.5 is not here (fetched from https://") and said.endswith("first used)")
 
     def test_a_model_that_is_here(self, room):
         put_model("bge-large-en-v1.5")

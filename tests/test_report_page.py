@@ -64,7 +64,9 @@ def digest(script: str) -> str:
 
 def loads(parsed: Parsed) -> list[str]:
     """What a page would ask for when it is opened."""
-    asked = [attributes[key] for _, attributes in parsed.tags for key in ("src", "srcset", "poster") if key in attributes]
+    asked = [
+        attributes[key] for _, attributes in parsed.tags for key in ("src", "srcset", "poster") if key in attributes
+    ]
     asked += [attributes["href"] for attributes in parsed.attributes("link")]
     asked += [text for style in parsed.texts["style"] for text in re.findall(r"url\([^)]*\)|@import[^;]*", style)]
     return [text for text in asked if not text.startswith("data:")]
@@ -74,10 +76,15 @@ PLAIN = page("A title", Markup("<p>body</p>"))
 
 
 def test_a_page_is_whole_and_ends_with_a_line_break():
-    assert PLAIN.startswith("<!doctype html>\n<html lang=\"en\">") and PLAIN.endswith("</html>\n")
+    assert PLAIN.startswith('<!doctype html>\n<html lang="en">') and PLAIN.endswith("</html>\n")
     parsed = Parsed(PLAIN)
     assert parsed.texts["title"] == parsed.texts["h1"] == ["A title"]
-    assert [tag for tag, _ in parsed.tags if tag in ("header", "nav", "main", "footer")] == ["header", "nav", "main", "footer"]
+    assert [tag for tag, _ in parsed.tags if tag in ("header", "nav", "main", "footer")] == [
+        "header",
+        "nav",
+        "main",
+        "footer",
+    ]
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in parsed.attributes("meta")
 
 

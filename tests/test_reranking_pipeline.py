@@ -347,7 +347,7 @@ def test_the_number_of_threads_changes_no_byte(hub, tmp_path):
     chance = random.Random(3)
     words = ["fever", "drug", "heart", "cough", "vitamin", "liver", "pain"]
     texts = {f"d{number}": " ".join(chance.choices(words, k=chance.randint(0, 60))) for number in range(80)}
-    run = {f"q{number}": {name: 1.0 for name in chance.sample(sorted(texts), 30)} for number in range(6)}
+    run = {f"q{number}": dict.fromkeys(chance.sample(sorted(texts), 30), 1.0) for number in range(6)}
     topics = {query: " ".join(chance.choices(words, k=4)) for query in run}
     reranker, files = tiny_rerankers.make("ms-marco-minilm-l-6"), []
     for threads in (1, 2, 5):

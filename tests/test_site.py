@@ -229,7 +229,9 @@ def test_the_page_of_a_condition_shows_every_known_figure(name, pages):
     shown, twin = Parsed(pages[f"conditions/{name}.html"]).shown, pages[f"conditions/{name}.md"]
     known = [figures for record in condition.recorded.values() for figures in record.scores.values()]
     known += published.table()[condition.published.system].values() if condition.published else []
-    for value in {f"{value:.4f}" for figures in known for measure, value in figures.items() if measure in evaluation.MEASURES}:
+    for value in {
+        f"{value:.4f}" for figures in known for measure, value in figures.items() if measure in evaluation.MEASURES
+    }:
         assert value in shown and f" {value} " in twin
 
 
@@ -347,9 +349,17 @@ def test_a_log_cannot_lead_anywhere_but_to_pages(tmp_path):
 
 
 def test_every_link_leads_somewhere(pages):
-    ids = {name: {a["id"] for _, a in Parsed(text).tags if "id" in a} for name, text in pages.items() if name.endswith("html")}
+    ids = {
+        name: {a["id"] for _, a in Parsed(text).tags if "id" in a}
+        for name, text in pages.items()
+        if name.endswith("html")
+    }
     for name, text in pages.items():
-        hrefs = [a["href"] for a in Parsed(text).attributes("a")] if name.endswith("html") else re.findall(r"\]\(<?([^)>]+)>?\)", text)
+        hrefs = (
+            [a["href"] for a in Parsed(text).attributes("a")]
+            if name.endswith("html")
+            else re.findall(r"\]\(<?([^)>]+)>?\)", text)
+        )
         for href in hrefs:
             parts = urlsplit(href)
             if parts.scheme:
@@ -399,8 +409,14 @@ def test_hostile_texts_stay_texts(write, tmp_path):
 def test_hostile_notes_of_a_model_stay_texts():
     condition = conditions.load("bge-m3")
     described = site_conditions.describe(condition, SUITES)
-    facts = models.load("bge-m3").facts | {"note": HOSTILE, "licence": HOSTILE, "source": ["javascript:alert(1)", HOSTILE]}
-    changed = site_facts.model_facts(replace(models.load("bge-m3"), facts=facts, prompts={"query": HOSTILE, "document": ""}))
+    facts = models.load("bge-m3").facts | {
+        "note": HOSTILE,
+        "licence": HOSTILE,
+        "source": ["javascript:alert(1)", HOSTILE],
+    }
+    changed = site_facts.model_facts(
+        replace(models.load("bge-m3"), facts=facts, prompts={"query": HOSTILE, "document": ""})
+    )
     described = replace(described, models=[(HOSTILE, changed)])
     parsed = Parsed(site_conditions.html(described))
     assert parsed.shown.count("alert('") >= 4 and len(parsed.scripts()) == 2
@@ -433,13 +449,31 @@ def test_markdown_shows_texts_as_they_are():
     reader = markdown_it.MarkdownIt("gfm-like", {"linkify": False})
     from r2med_pyserini import site_markdown
 
-    odd = ["1. x", "- x", "+ y", "# h", "> q", "a_b_ *c* **d**", "[l](m)", "![i](j)", "<b>", "&amp;", "`c`", "~~s~~", "a|b", "\\", "2) z"]
+    odd = [
+        "1. x",
+        "- x",
+        "+ y",
+        "# h",
+        "> q",
+        "a_b_ *c* **d**",
+        "[l](m)",
+        "![i](j)",
+        "<b>",
+        "&amp;",
+        "`c`",
+        "~~s~~",
+        "a|b",
+        "\\",
+        "2) z",
+    ]
     for text in odd:
         shown = Parsed(reader.render(site_markdown.text(text)))
         assert (shown.shown.strip(), {tag for tag, _ in shown.tags}) == (text, {"p"})
         coded = Parsed(reader.render(site_markdown.code(text)))
         assert coded.texts["code"] == [text]
-        cell = Parsed(reader.render(site_markdown.table(("h", "i"), [[site_markdown.text(text), site_markdown.code(text)]])))
+        cell = Parsed(
+            reader.render(site_markdown.table(("h", "i"), [[site_markdown.text(text), site_markdown.code(text)]]))
+        )
         assert [part.strip() for part in cell.texts["td"][:1]] == [text] and cell.texts["code"] == [text]
     fenced = Parsed(reader.render(site_markdown.fence("a\n```\nb\n~~~", "sh")))
     assert fenced.texts["code"] == ["a\n```\nb\n~~~\n"]
@@ -496,7 +530,9 @@ def test_the_command(tmp_path):
     count = 2 + 2 * len(NAMES) + 8
     assert (done.exit_code, done.output) == (0, f"{folder / 'index.html'}: {count} pages, {count} written, 0 removed\n")
     assert run(docs_command, ["--output", str(folder)]).output.endswith(f"{count} pages, 0 written, 0 removed\n")
-    assert run(docs_command, ["--output", str(folder), "--check"]).output == f"{count} pages in {folder} are up to date\n"
+    assert (
+        run(docs_command, ["--output", str(folder), "--check"]).output == f"{count} pages in {folder} are up to date\n"
+    )
     (folder / "index.html").write_text((folder / "index.html").read_text() + " ")
     assert run(docs_command, ["--output", str(folder), "--check"]).exit_code == 1
 

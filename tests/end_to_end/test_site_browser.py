@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,8 +17,9 @@ from r2med_pyserini.paths import PACKAGE, Workspace
 from r2med_pyserini.report.page import NO_FIGURE, Markup, figure, page
 from r2med_pyserini.suites import load_suite
 
-from ..browser import DESKTOP, PHONE, browser, violations
+from ..browser import DESKTOP, PHONE, violations, window
 from ..browser import axe as axe
+from ..browser import chromium as chromium
 from ..test_report_page import HOSTILE
 from .helpers import r2med_in
 
@@ -42,9 +42,9 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened():
-    """A browser for the tests that change nothing but pages."""
-    with tempfile.TemporaryDirectory() as profile, browser(Path(profile)) as context:
+def opened(chromium):
+    """A window for the tests that change nothing but pages."""
+    with window(chromium) as context:
         yield context
 
 
@@ -67,7 +67,9 @@ def watched(context, path: Path):
 
 def of_rows(tab, what: str) -> list[str]:
     """Something of every row `r` that is seen."""
-    return tab.eval_on_selector_all("#table tbody tr", f"rows => rows.filter(r => r.checkVisibility()).map(r => {what})")
+    return tab.eval_on_selector_all(
+        "#table tbody tr", f"rows => rows.filter(r => r.checkVisibility()).map(r => {what})"
+    )
 
 
 def shown_names(tab) -> list[str]:
@@ -142,7 +144,9 @@ def test_a_page_could_not_even_ask(index, listening, opened, tmp_path):
 
 
 def test_a_script_that_is_not_ours_does_not_run(index):
-    added = "() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s);"
+    added = (
+        "() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s);"
+    )
     assert index.evaluate(f"{added} return window.ran ?? 'refused'; }}") == "refused"
 
 
@@ -286,6 +290,7 @@ def test_a_cell_has_an_address(index, opened, folder):
     address = index.url
     assert address.endswith("index.html#bm25%2Bmonobert-100/medqa-diag")
     index.keyboard.press("Escape")
+    index.wait_for_function("location.hash === ''")
     assert index.url.endswith("index.html")
     tab = opened.new_page()
     tab.goto(address)
@@ -296,7 +301,9 @@ def test_a_cell_has_an_address(index, opened, folder):
     tab.close()
 
 
-@pytest.mark.parametrize("hash_", ["#__proto__/biology", "#toString/biology", "#bm25/nowhere", "#%E0%A4%A/biology", "#x"])
+@pytest.mark.parametrize(
+    "hash_", ["#__proto__/biology", "#toString/biology", "#bm25/nowhere", "#%E0%A4%A/biology", "#x"]
+)
 def test_an_address_of_no_cell_opens_none(opened, folder, hash_):
     tab = opened.new_page()
     complaints = []
@@ -371,23 +378,20 @@ def test_arrows_move_in_the_table_and_stop_at_its_ends(index):
     assert index.eval_on_selector_all("#table tbody :is(a, button)", stops) == 1
 
 
-def test_without_scripts_the_figures_are_there(folder, tmp_path, opened):
-    context = opened.browser.new_context(java_script_enabled=False) if opened.browser else None
-    if context is None:
-        pytest.skip("this browser gives no second context")
-    tab = context.new_page()
-    tab.goto((folder / "index.html").as_uri())
-    assert tab.locator("#table tbody tr").count() == len(NAMES)
-    assert not tab.locator("#controls").is_visible() and not tab.locator("#theme").is_visible()
-    tab.locator("#table tbody a").first.click()
-    tab.locator("summary", has_text="Biology").click()
-    assert tab.locator("details code").first.is_visible()
-    context.close()
+def test_without_scripts_the_figures_are_there(folder, chromium):
+    with window(chromium, scripts=False) as context:
+        tab = context.new_page()
+        tab.goto((folder / "index.html").as_uri())
+        assert tab.locator("#table tbody tr").count() == len(NAMES)
+        assert not tab.locator("#controls").is_visible() and not tab.locator("#theme").is_visible()
+        tab.locator("#table tbody a").first.click()
+        tab.locator("summary", has_text="Biology").click()
+        assert tab.locator("details code").first.is_visible()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_colours_can_be_chosen_and_are_remembered(folder, tmp_path, dark):
-    with browser(tmp_path / "profile", dark=dark) as context:
+def test_colours_can_be_chosen_and_are_remembered(folder, chromium, dark):
+    with window(chromium, dark=dark) as context:
         tab = context.new_page()
         tab.goto((folder / "index.html").as_uri())
         background = "getComputedStyle(document.body).backgroundColor"
@@ -406,9 +410,9 @@ def test_colours_can_be_chosen_and_are_remembered(folder, tmp_path, dark):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_pages_fit_and_keep_nobody_out(folder, tmp_path, axe, size, dark):
+def test_pages_fit_and_keep_nobody_out(folder, chromium, tmp_path, axe, size, dark):
     """Screenshots are left in the test's folder, for people to look at."""
-    with browser(tmp_path / "profile", size, dark) as context:
+    with window(chromium, size, dark) as context:
         tab = context.new_page()
         for name in PAGES:
             tab.goto((folder / name).as_uri())
