@@ -290,9 +290,20 @@ def ranks(documents: Mapping[str, float], wanted: Iterable[str]) -> list[int]:
 def _steps(cell: Cell, hashes: Hashes) -> Iterator[Step]:
     """What the scores of a cell rest on, what comes first first."""
     for stage in _beneath(cell.scores, {}):
-        current = stage.is_current(hashes)  # an index may be gone, or be another by now, while its run stays valid
-        known = (stage.artifact.seconds(), stage.artifact.size()) if current else (None, None)
+        known = (stage.artifact.seconds(), stage.artifact.size()) if _is_here(stage, hashes) else (None, None)
         yield Step(cell.condition.name, cell.dataset.slug, stage.verb, stage.subject, *known)
+
+
+def _is_here(stage: Stage, hashes: Hashes) -> bool:
+    """Whether a stage's output is there as the stage would make it, or with less in it than other conditions want.
+
+    An index may be gone, or be another by now, while the runs that were searched in it stay valid.
+    """
+
+    def alike(have: dict, want: dict) -> bool:
+        return stage.serves(have, want) or stage.serves(want, have)
+
+    return replace(stage, serves=alike).is_current(hashes)
 
 
 def _beneath(stage: Stage, seen: dict[Stage, None]) -> dict[Stage, None]:

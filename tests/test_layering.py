@@ -19,7 +19,7 @@ ORDER = (
     "encoders.machine", "encoders.running", "encoders.dense", "encoders.sparse", "encoders.onnx",
     "encoders.own_code", "encoders.api", "encoders.__init__", "vectors",
     "fusion",
-    "reranking.base", "reranking.cache", "reranking.tokens", "reranking.local", "reranking.replies", "reranking.chat",
+    "reranking.pairs", "reranking.cache", "reranking.base", "reranking.tokens", "reranking.local", "reranking.replies", "reranking.chat",
     "reranking.llm", "reranking.pipeline",
     "reranking.__init__",
     "jvm", "javatasks", "anserini", "official_bm25", "lucene", "impacts", "lucene_dense", "faiss_index",

@@ -151,4 +151,4 @@ def test_every_template_escapes():
 
 
 def test_the_same_page_twice():
-    assert PLAIN == page("A title", Markup("<p>body</p>"))
+    assert page("A title", Markup("<p>body</p>")) == PLAIN

@@ -219,6 +219,17 @@ class TestSteps:
         assert [verb for verb, _ in done] == ["convert", "index", "search", "search", "fuse", "evaluate"]
         assert len(set(done)) == len(done)
 
+    def test_an_index_with_less_in_it_than_others_want_is_known(self, suite):
+        plan = planted(suite, [load("bm25")], {"bm25": {"one": run(12, 2)}}, ("one",))
+        (index,) = plan.only("index")
+        index.artifact.make(index.recipe(), lambda folder: (folder / "x").write_text("x"), plan.setting.hashes)
+        wider = planted(suite, [load("bm25"), load("bm25-rm3")], {"bm25": {"one": run(12, 2)}}, ("one",))
+        assert not wider.only("index")[0].is_current(wider.setting.hashes)
+        steps = {step.verb: step for step in gathered(wider).steps}
+        assert steps["index"].size == 1 and steps["index"].seconds is not None
+        (index.artifact.path / "x").write_text("y")
+        assert {step.size for step in gathered(wider).steps if step.verb == "index"} == {None}
+
 
 def test_versions_and_machine_are_told():
     found = versions([load("rrf-bm25-minilm")])

@@ -2,21 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ..encoders.base import Advance
-
-if TYPE_CHECKING:
-    from .cache import Cache, ScoreCache
+from .cache import Cache, ScoreCache
+from .pairs import Pair
 
 _AS_BEFORE = "their passages keep their order"
-
-
-class Pair(NamedTuple):
-    """A query's text and a document's."""
-
-    query: str
-    document: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class Scorer(Protocol):
         pairs: Sequence[Pair],
         dataset: str,
         advance: Advance,
-        cache: "ScoreCache | None" = None,
+        cache: ScoreCache | None = None,
         known: int = 0,
     ) -> Scored:
         """Scores of pairs of texts. `advance` is told how many more pairs are done. Raises R2medError.
@@ -103,14 +95,14 @@ class Ranker(Protocol):
 
     precision: str
 
-    def rank(self, query: str, documents: Sequence[str], dataset: str, cache: "Cache | None" = None) -> Ranking:
+    def rank(self, query: str, documents: Sequence[str], dataset: str, cache: Cache | None = None) -> Ranking:
         """An order of the documents of a query. `cache` keeps replies. Raises R2medError."""
 
     def rank_all(
         self,
         lists: Sequence[tuple[str, Sequence[str]]],
         dataset: str,
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         advance: Advance = lambda documents: None,
     ) -> list[Ranking]:
         """Orders of the documents of several queries, (query, documents) each. Raises R2medError.

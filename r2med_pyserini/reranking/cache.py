@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 
 from ..errors import R2medError, system_error
-from .base import Pair
+from .pairs import Pair
 
 _TABLE = "CREATE TABLE IF NOT EXISTS found (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _AT_ONCE = 500  # keys of one statement

@@ -13,9 +13,10 @@ from ..errors import R2medError, shown
 from ..rerankers import Reranker
 from ..service import REQUESTS, RETRIES, SHOWN, THIS, UNLESS_ANSWERED, Failure, side_by_side
 from . import replies
-from .base import Counts, Pair, Ranking, Scored
+from .base import Counts, Ranking, Scored
 from .cache import Cache, ScoreCache
 from .chat import Chat, Ended, precision
+from .pairs import Pair
 
 _ON = "the same command goes on from there"
 _NO_LOGPROBS = (

@@ -17,8 +17,9 @@ from ..encoders.machine import MOST, Machine
 from ..encoders.tokens import Features
 from ..errors import R2medError
 from ..rerankers import LORA_CLASSIFIER, MONOT5, PAIRS, Reranker
-from .base import Pair, Scored
+from .base import Scored
 from .cache import ScoreCache
+from .pairs import Pair
 from .tokens import PairTokenizer, PromptTokenizer
 
 _HEAD = "score."  # the classifier of decoders, which an adapter brings and its base lacks

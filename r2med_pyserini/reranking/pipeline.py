@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from ..composites import RERANKED, RerankSpec
 from ..encoders.base import Advance
 from ..trec import Run
-from .base import Counts, Pair, Ranker, Scorer
+from .base import Counts, Ranker, Scorer
 from .cache import ScoreCache
+from .pairs import Pair
 
 AT_ONCE = 1024  # pairs that are scored between two moments at which scores are kept
 SMALLEST_STEP = 0.001  # between scores that are made up: trec_eval compares single-precision numbers

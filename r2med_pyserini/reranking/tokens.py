@@ -13,7 +13,7 @@ from itertools import groupby
 from ..encoders.tokens import Features
 from ..errors import R2medError
 from ..rerankers import PASSAGE_FIRST, YES_NO, Reranker
-from .base import Pair
+from .pairs import Pair
 
 Span = tuple[int, int]  # the first token, and the one after the last
 

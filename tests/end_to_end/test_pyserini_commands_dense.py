@@ -157,7 +157,7 @@ def _make(made: Tiny, raw: str) -> None:
 
     run(todo, made.workspace, HF_HUB_CACHE=constants.HF_HUB_CACHE, HF_HUB_OFFLINE="1")
     for name in (*AUTO, *QWEN3):
-        encoder = conditions.load(name).index.encoder
+        encoder = conditions.load(name).encoder
         index = theirs(made.workspace.index("faiss-flat", suite.name, dataset.slug, encoder))
         made.index[name] = _read(index)
         made.hits[name] = hits(theirs(made.workspace.run(suite.name, dataset.slug, name)))
@@ -186,7 +186,7 @@ def test_all_models_of_the_hub_are_here():
     expressible = {
         name
         for name in conditions.names()
-        if (encoder := conditions.load(name).index.encoder) and models.load(encoder).id
+        if (encoder := conditions.load(name).encoder) and models.load(encoder).id
         if not _shown(name)[0].endswith(f"r2med run {name} --suite mini --dataset biology")
     }
     assert expressible == {*AUTO, *QWEN3, "qwen3-embedding-4b", "qwen3-embedding-8b"}

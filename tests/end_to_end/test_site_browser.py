@@ -28,8 +28,11 @@ SUITES = [load_suite(name, site_commands.HERE) for name in ("r2med", "mini")]
 SLUGS = [dataset.slug for dataset in SUITES[0].datasets]
 NAMES = conditions.names()
 PAGES = (
-    "index.html", "conditions/bge-large-en-v1.5.html", "conditions/nv-embed-v2+rankllama-10.html", "datasets/biology.html",
-)  # fmt: skip
+    "index.html",
+    "conditions/bge-large-en-v1.5.html",
+    "conditions/nv-embed-v2+rankllama-10.html",
+    "datasets/biology.html",
+)
 SERIOUS = ("serious", "critical")
 
 
