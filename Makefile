@@ -10,7 +10,7 @@ TESTED := $(VENV)/.installed-test
 BENCHED := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo data list doctor report regressions log test lint bench clean distclean
+.PHONY: help setup demo data list doctor report report-page regressions log test lint bench clean distclean
 .SUFFIXES:
 
 ## help: show this
@@ -42,6 +42,10 @@ list: $(INSTALLED)
 ## report: show the scores of the runs made so far
 report: $(INSTALLED)
 	@$(R2MED) report --suite "$$SUITE" $(ARGS)
+
+## report-page: the same as a page with plots, runs/report.html
+report-page: $(INSTALLED)
+	@$(R2MED) report --suite "$$SUITE" --format html --output runs/report.html $(ARGS)
 
 ## regressions: run every condition that this machine can run, and say why not the others
 regressions: $(INSTALLED)

@@ -182,16 +182,19 @@ def target(name: str, suite: str, options: tuple[str, ...]) -> None:
 @SUITE
 @DATASET
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure that the table shows.")
-@form_of("text", "markdown", "csv", "json")
-def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], measure: str, form: str) -> None:
+@form_of("text", "markdown", "md", "csv", "json", "html", "latex")
+@click.option("--baseline", metavar="NAME", help="html, latex: test against this condition (bm25).")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it there.")
+def report(conditions: tuple[str, ...], suite: str, datasets: tuple[str, ...], **how) -> None:
     """Show the scores of runs that exist and are current; exit status 1 if one is missing or fails."""
     from .experiments import Experiment
+    from .reporting import report as reported
 
     if conditions:
         experiment = Experiment.prepare(conditions, False, suite, datasets, need_data=False)
     else:
         experiment = Experiment.of_all(suite, datasets)
-    finish(experiment.report(measure, form, only_present=not conditions))
+    finish(reported(experiment, only_present=not conditions, **how))
 
 
 @cli.command("eval")

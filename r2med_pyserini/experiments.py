@@ -88,12 +88,13 @@ class Experiment:
         scored = {cell: cell.read() for cell in self.plan.cells if cell.scores in result.done}
         if not scored:
             return Outcome(errors=messages(result))
-        outcome = self._outcome(scored, self.plan.cells, evaluation.HEADLINE, table.TEXT)
-        text = [outcome.text, *datasets.findings(self.plan, result), *self._notes(result), *self._run_paths(scored)]
-        return Outcome("\n".join(text), outcome.good, messages(result))
+        rows = self._rows(scored, self.plan.cells)
+        shown = table.report(rows, self.plan.suite, evaluation.HEADLINE, table.TEXT)
+        text = [shown, *datasets.findings(self.plan, result), *self._notes(result), *self._run_paths(scored)]
+        return Outcome("\n".join(text), all(passes(row.verdict) for row in rows), messages(result))
 
-    def report(self, measure: str, form: str, only_present: bool) -> Outcome:
-        """Show the scores of current runs, without running anything.
+    def current(self, measure: str, only_present: bool) -> tuple[dict[Cell, evaluation.Scores], list[table.Row]]:
+        """The current cells with their scores, and the rows of a table of them. Runs nothing.
 
         `only_present` leaves out the conditions that have none. Raises R2medError if nothing is left, UsageError for
         a measure that is not kept.
@@ -107,7 +108,7 @@ class Experiment:
         if not cells:
             name = self.plan.suite.name
             raise R2medError(f"no current run of suite {name} here; make one with `r2med run`, or name another --suite")
-        return self._outcome(scored, cells, measure, form)
+        return scored, self._rows(scored, cells)
 
     def record(self) -> dict[str, Condition]:
         """The conditions with the scores of their current runs put in as recorded figures, by name.
@@ -136,16 +137,12 @@ class Experiment:
         state = self.plan.preview()
         return {cell: cell.read() for cell in self.plan.cells if state[cell.scores] == DONE}
 
-    def _outcome(
-        self, scored: dict[Cell, evaluation.Scores], cells: Iterable[Cell], measure: str, form: str
-    ) -> Outcome:
+    def _rows(self, scored: dict[Cell, evaluation.Scores], cells: Iterable[Cell]) -> list[table.Row]:
         suite, hashes = self.plan.suite, self.plan.setting.hashes
-        entries = [
+        return table.rows(
             table.entry(cell.condition, suite, cell.dataset, scored.get(cell), digest(cell.dataset, hashes))
             for cell in cells
-        ]
-        rows = table.rows(entries)
-        return Outcome(table.report(rows, suite, measure, form), all(passes(row.verdict) for row in rows))
+        )
 
     def _notes(self, result: Result) -> list[str]:
         """What was cut of the texts that were encoded, and what other stages have to tell."""

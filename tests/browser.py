@@ -82,3 +82,10 @@ def violations(page, script: str) -> list[str]:
         f"{one['impact']}: {one['id']}: {', '.join(' '.join(map(str, node['target'])) for node in one['nodes'][:5])}"
         for one in found
     ]
+
+
+def shows(locator, text: str) -> None:
+    """Wait until a part of a page shows a text. (Playwright's `wait_for_function` breaks the pages' policy.)"""
+    from playwright.sync_api import expect
+
+    expect(locator).to_have_text(text)

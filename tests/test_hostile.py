@@ -28,8 +28,9 @@ from r2med_pyserini.conditions import Condition, Recorded
 from r2med_pyserini.errors import BadInput, R2medError, UsageError
 from r2med_pyserini.evaluation import evaluate
 from r2med_pyserini.importing import import_dataset
+from r2med_pyserini.lexical_stages import serves as index_serves
 from r2med_pyserini.paths import Collection, Workspace
-from r2med_pyserini.plan import index_serves, prepare
+from r2med_pyserini.plan import prepare
 from r2med_pyserini.stages import Stage, execute
 from r2med_pyserini.trec import read_qrels, read_run
 

@@ -19,8 +19,8 @@ ORDER = (
     "encoders.machine", "encoders.running", "encoders.dense", "encoders.sparse", "encoders.onnx",
     "encoders.own_code", "encoders.api", "encoders.__init__", "vectors",
     "fusion",
-    "reranking.pairs", "reranking.cache", "reranking.base", "reranking.tokens", "reranking.local", "reranking.replies", "reranking.chat",
-    "reranking.llm", "reranking.pipeline",
+    "reranking.pairs", "reranking.cache", "reranking.base", "reranking.tokens", "reranking.local",
+    "reranking.replies", "reranking.chat", "reranking.llm", "reranking.pipeline",
     "reranking.__init__",
     "jvm", "javatasks", "anserini", "official_bm25", "lucene", "impacts", "lucene_dense", "faiss_index",
     "recording", "verdicts",
@@ -29,13 +29,14 @@ ORDER = (
     "commands_lexical", "commands_dense", "commands",
     "report.__init__", "report.grid", "report.comparison", "report.evaluation", "report.progress",
     "report.published", "report.table", "report.page", "report.shown",
-    "datasets", "comparing", "results", "experiments", "encoding", "doctor", "cleaning", "passthrough",
+    "datasets", "comparing", "results", "report.plots", "report.results_html", "report.latex", "experiments",
+    "reporting", "encoding", "doctor", "cleaning", "passthrough",
     "showing", "records", "logbook", "regressions",
     "options", "printing", "cli_log", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
-    "faiss", "huggingface_hub", "jnius", "jnius_config", "numpy", "onnxruntime", "openai", "pandas", "pyserini",
-    "scipy", "sentence_transformers", "torch", "transformers",
+    "faiss", "huggingface_hub", "jnius", "jnius_config", "matplotlib", "numpy", "onnxruntime", "openai", "pandas",
+    "pyserini", "scipy", "sentence_transformers", "torch", "transformers",
 }  # fmt: skip
 LONGEST = 400
 NAME = PACKAGE.name

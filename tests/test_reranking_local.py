@@ -233,7 +233,7 @@ def test_with_windows_the_best_one_counts(name):
 
 
 def rows(name: str, pair: Pair) -> list[dict]:
-    return load(name)._tokenizer([pair], DATASET)[0].rows
+    return load(name)._model.tokenizer([pair], DATASET)[0].rows
 
 
 # the same bits
@@ -258,6 +258,14 @@ class TestSameBits:
         told, pairs = [], [*MANY, *PAIRS]
         found = score(load(MINILM, windows=windows, threads=5), pairs, told.append)
         assert (sum(told), len(found.scores), len(told) > 1) == (len(pairs), len(pairs), True)
+
+    def test_a_model_is_not_loaded_before_it_is_used(self, own):
+        scorer = load.__wrapped__(MINILM)
+        (folder,) = tiny_rerankers.folders(tiny_rerankers.described(MINILM))
+        shutil.rmtree(folder)
+        assert scorer.precision == "float32"
+        with pytest.raises(R2medError, match="not in the cache"):
+            score(scorer)
 
     def test_no_pairs_have_no_scores(self):
         found = score(load(MINILM), [])
@@ -306,15 +314,17 @@ def test_a_copy_for_another_device_has_weights_of_its_own(name):
     import torch
 
     scorer = LocalScorer(tiny_rerankers.make(name), Settings())
-    (module,) = scorer._placed.values()
-    features = scorer._tokenizer.pad([row for found in scorer._tokenizer(PAIRS[:1], DATASET) for row in found.rows])
+    (module,) = scorer._model.placed.values()
+    features = scorer._model.tokenizer.pad(
+        [row for found in scorer._model.tokenizer(PAIRS[:1], DATASET) for row in found.rows]
+    )
     other = copy.deepcopy(module)
     with torch.inference_mode():
-        before = scorer._score(module, features)
+        before = scorer._model.score(module, features)
         for weight in module.parameters():
             weight.zero_()
-        assert torch.equal(scorer._score(other, features), before)
-        assert not torch.equal(scorer._score(module, features), before)
+        assert torch.equal(scorer._model.score(other, features), before)
+        assert not torch.equal(scorer._model.score(module, features), before)
 
 
 # what cannot be used
@@ -533,7 +543,7 @@ def test_the_tokenizer_may_be_one_of_sentencepiece(own, pieces):
 
     scorer = LocalScorer(reranker, Settings())
     texts = Pair("Which  drug eases\nthe pain?", "½ of the ﬁre: </s> A cough <pad>")
-    (found,) = scorer._tokenizer([texts], DATASET)
+    (found,) = scorer._model.tokenizer([texts], DATASET)
     wanted = f"Query: {texts.query} Document: ½ of the ﬁre: < /s> A cough < pad> Relevant:"
     assert found.rows[0]["input_ids"] == [*known.encode(wanted), 1]
     assert np.isfinite(score(scorer).scores).all()

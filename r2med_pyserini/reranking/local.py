@@ -4,10 +4,11 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from .. import weights
 from ..encoders import batching
@@ -38,20 +39,24 @@ class LocalScorer:
 
     def __init__(self, reranker: Reranker, settings: Settings, windows: bool = False):
         require("torch")
-        self._reranker, self._machine = reranker, Machine(settings, reranker)
+        self._reranker, self._machine, self._windows = reranker, Machine(settings, reranker), windows
         self.precision = self._machine.precision
-        module, tokenizer = _load(reranker, self._machine.weights)
-        kind = PairTokenizer if reranker.loader in PAIRS else PromptTokenizer
-        self._tokenizer = kind(tokenizer, reranker, windows)
-        self._score = _scoring(reranker, module, tokenizer)
-        self._placed = self._machine.place(module)
+
+    @cached_property
+    def _model(self) -> "_Model":
+        """Loaded when there is something to score: where all scores are known, nobody waits for a model of gigabytes."""
+        module, tokenizer = _load(self._reranker, self._machine.weights)
+        kind = PairTokenizer if self._reranker.loader in PAIRS else PromptTokenizer
+        texts = kind(tokenizer, self._reranker, self._windows)
+        score = _scoring(self._reranker, module, tokenizer)
+        return _Model(texts, score, self._machine.place(module))
 
     def score(
         self, pairs: Sequence[Pair], dataset: str, advance: Advance, cache: ScoreCache | None = None, known: int = 0
     ) -> Scored:
         """See `Scorer`. `cache` and `known` are of no use here: pairs are scored together, or not at all."""
         self._machine.begin()
-        found = self._tokenizer(pairs, dataset)
+        found = self._model.tokenizer(pairs, dataset)
         rows = [(position, row) for position, windows in enumerate(found) for row in windows.rows]
         scores: list[list[float]] = [[] for _ in pairs]
         work = partial(self._work, rows, scores)
@@ -66,10 +71,10 @@ class LocalScorer:
         """Score one batch, and add what it gives to the `scores` of each pair."""
         import torch
 
-        features = self._tokenizer.pad([rows[at][1] for at in batch])
+        features = self._model.tokenizer.pad([rows[at][1] for at in batch])
         features = {name: tensor.to(device) for name, tensor in features.items()}
         with torch.inference_mode(), self._machine.autocast(device):
-            found = self._score(self._placed[device], features).cpu().tolist()
+            found = self._model.score(self._model.placed[device], features).cpu().tolist()
         for at, score in zip(batch, found, strict=True):
             scores[rows[at][0]].append(score)
 
@@ -79,6 +84,14 @@ class LocalScorer:
         if wrong:
             why = "its files must be damaged" if self.precision == FLOAT32 else "try --dtype float32"
             raise R2medError(f"model {name} gives no number for {wrong:,} of {len(scores):,} texts: {why}")
+
+
+class _Model(NamedTuple):
+    """How texts become tokens, how a module scores a batch (see `_scoring`), and the module on every device."""
+
+    tokenizer: PairTokenizer | PromptTokenizer
+    score: Callable
+    placed: dict[str, object]
 
 
 class _Counter:

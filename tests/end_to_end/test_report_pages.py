@@ -108,6 +108,15 @@ class TestRefused:
         done = report(finished, *words)
         assert (done.status, done.out) == (status, "") and text in done.err and "Traceback" not in done.err
 
+    @pytest.mark.parametrize(("form", "ending"), [("text", ""), ("json", ".scores.json")])
+    def test_a_run_is_not_overwritten(self, finished, form, ending):
+        before = run_files(finished)
+        name = finished.run("mini", "biology", "bm25").with_suffix(ending or ".txt")
+        assert name.is_file()
+        done = report(finished, "--format", form, "--output", name)
+        assert done.status == 2 and "would be lost: choose another name" in done.err
+        assert run_files(finished) == before
+
     @pytest.mark.parametrize("form", ["html", "latex"])
     def test_without_any_run(self, tmp_path, form):
         done = report(Workspace(tmp_path), "--format", form)

@@ -17,7 +17,7 @@ from r2med_pyserini.paths import PACKAGE, Workspace
 from r2med_pyserini.report.page import NO_FIGURE, Markup, figure, page
 from r2med_pyserini.suites import load_suite
 
-from ..browser import DESKTOP, PHONE, violations, window
+from ..browser import DESKTOP, PHONE, shows, violations, window
 from ..browser import axe as axe
 from ..browser import chromium as chromium
 from ..test_report_page import HOSTILE
@@ -263,7 +263,7 @@ def test_copying_from_a_cell(index, name):
     for kind, text in kinds.items():
         button = index.locator(f"[data-kind={kind}] button")
         button.click()
-        index.wait_for_function("button => button.textContent === 'Copied'", arg=button.element_handle())
+        shows(button, "Copied")
         assert clipboard(index) == text
     assert index.locator("[data-kind=data]").is_visible() is (cell.plain != cell.ours)
     assert index.locator("#cell-plain").is_visible() is (cell.plain != cell.ours)
@@ -273,7 +273,7 @@ def test_copying_without_a_clipboard_of_the_browsers(index):
     index.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     open_cell(index, "bm25", "biology")
     index.locator("[data-kind=ours] button").click()
-    index.wait_for_function("document.querySelector('[data-kind=ours] button').textContent === 'Copied'")
+    shows(index.locator("[data-kind=ours] button"), "Copied")
     index.evaluate("delete navigator.clipboard")
     assert clipboard(index) == site_commands.for_cell(conditions.load("bm25"), SUITES[0], SUITES[0].datasets[0]).ours
 
@@ -283,7 +283,7 @@ def test_copying_from_the_page_of_a_condition(opened, folder):
         tab.locator("summary", has_text="Biology").click()
         block = tab.locator(".copy[data-what='Pyserini commands for Biology']")
         block.locator("button").click()
-        tab.wait_for_function("button => button.textContent === 'Copied'", arg=block.locator("button").element_handle())
+        shows(block.locator("button"), "Copied")
         wanted = site_commands.for_cell(conditions.load("bm25-rm3"), SUITES[0], SUITES[0].datasets[0]).ours
         assert clipboard(tab) == wanted and "\n" in wanted
 
@@ -293,8 +293,7 @@ def test_a_cell_has_an_address(index, opened, folder):
     address = index.url
     assert address.endswith("index.html#bm25%2Bmonobert-100/medqa-diag")
     index.keyboard.press("Escape")
-    index.wait_for_function("location.hash === ''")
-    assert index.url.endswith("index.html")
+    index.wait_for_url(re.compile(r"index\.html$"))
     tab = opened.new_page()
     tab.goto(address)
     assert tab.locator("#cell").is_visible()
@@ -357,7 +356,7 @@ def test_the_keyboard_alone_will_do(index):
     assert index.locator("#cell-title").inner_text() == "bm25-official on Bioinformatics"
     press_until(index, "Copy")
     index.keyboard.press("Enter")
-    index.wait_for_function("document.querySelector('[data-kind=run] button').textContent === 'Copied'")
+    shows(index.locator("[data-kind=run] button"), "Copied")
     assert clipboard(index) == "r2med run bm25-official --suite r2med --dataset bioinformatics"
     for _ in range(30):
         index.keyboard.press("Tab")
@@ -466,7 +465,7 @@ def copied(tab, kind: str) -> str:
     open_cell(tab, "bm25", "biology")
     tab.locator("#cell .segments label", has_text="mini").click()
     tab.locator(f"[data-kind={kind}] button").click()
-    tab.wait_for_function(f"document.querySelector('[data-kind={kind}] button').textContent === 'Copied'")
+    shows(tab.locator(f"[data-kind={kind}] button"), "Copied")
     return clipboard(tab)
 
 
