@@ -27,6 +27,8 @@ SETTLED_NS = 50_000_000  # a file changed less than this ago may change again wi
 
 
 Rule = Callable[[dict, dict], bool]
+Build = Callable[[Path], dict | None]
+INCOMPLETE = "incomplete"  # in notes: something failed that may succeed another time
 TEMPORARY, LOCKS, MANIFESTS = ".tmp.", ".locks", ".manifests"
 _TEMPORARIES = ("new", "old")
 _OF_THE_SYSTEM = (".DS_Store",)  # what file managers leave in folders
@@ -155,6 +157,11 @@ class Artifact:
         except OSError:
             return None
 
+    def notes(self) -> dict:
+        """What its build returned; empty if that was nothing."""
+        notes = (self._read() or {}).get("notes")
+        return notes if isinstance(notes, dict) else {}
+
     def _read(self) -> dict | None:
         try:
             manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
@@ -169,7 +176,7 @@ class Artifact:
     def is_current(self, recipe: dict, hashes: Hashes, serves: Rule = same) -> bool:
         """Whether it is whole and was made by `recipe`, or by a recipe that `serves` it."""
         manifest = self._read()
-        if manifest is None or not serves(manifest["recipe"], recipe):
+        if manifest is None or not serves(manifest["recipe"], recipe) or self.notes().get(INCOMPLETE):
             return False
         try:
             found = {path.relative_to(self._base).as_posix() for path in self._contents()}
@@ -182,16 +189,17 @@ class Artifact:
     def make(
         self,
         recipe: dict,
-        build: Callable[[Path], None],
+        build: Build,
         hashes: Hashes,
         serves: Rule = same,
         still_true: Callable[[], bool] = lambda: True,
     ) -> bool:
         """Make sure that it exists as `recipe` says; return whether it had to be built.
 
-        `build` is called with a temporary path: a folder that exists, or a file that it is to create. If it raises,
-        or if the recipe is not `still_true` after it, nothing of its work stays. Raises R2medError then, if the disk
-        refuses, and if something that r2med did not make stands in the way.
+        `build` is called with a temporary path: a folder that exists, or a file that it is to create. What it returns
+        is kept in the manifest (see `notes`); if INCOMPLETE is true in it, the artifact is made anew next time. If it
+        raises, or if the recipe is not `still_true` after it, nothing of its work stays. Raises R2medError then, if
+        the disk refuses, and if something that r2med did not make stands in the way.
         """
         if self.is_current(recipe, hashes, serves):
             return False
@@ -278,22 +286,21 @@ class Artifact:
             if foreign:
                 raise R2medError(f"{foreign[0]} is not r2med's, and would be lost: move it out of {self.path}")
 
-    def _build(
-        self, recipe: dict, build: Callable[[Path], None], hashes: Hashes, still_true: Callable[[], bool]
-    ) -> None:
+    def _build(self, recipe: dict, build: Build, hashes: Hashes, still_true: Callable[[], bool]) -> None:
         new = replace(self, path=self._temporary("new"))
         try:
             if self.folder:
                 new.path.mkdir()
             began = time.perf_counter()
-            build(new.path)
+            notes = build(new.path)
             seconds = round(time.perf_counter() - began, 3)
             if not still_true():
                 raise R2medError(f"{self.path}: what it is made from changed meanwhile; run the same command again")
             digests = {path: sha256(path) for path in new._contents()}
             names = {path: path.relative_to(new.path).as_posix() if self.folder else self.path.name for path in digests}
             files = {names[path]: digest for path, digest in digests.items()}
-            self._publish(new, {"recipe": recipe, "files": files, "seconds": seconds})
+            manifest = {"recipe": recipe, "files": files, "seconds": seconds}
+            self._publish(new, manifest | ({"notes": notes} if notes else {}))
         finally:
             _remove(new.path)
         for name, digest in files.items():

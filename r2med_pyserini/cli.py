@@ -252,7 +252,7 @@ def compare(a: str, b: str, suite: str, datasets: tuple[str, ...], **how) -> Non
     """Compare the current runs of two conditions, or two run files, query by query, with significance tests."""
     from .comparing import compare as compare_systems
 
-    finish(compare_systems(a, b, suite, datasets, None, **how))
+    finish(compare_systems(a, b, suite, datasets, **how))
 
 
 @cli.command()

@@ -51,7 +51,6 @@ def compare(
     b: str,
     suite: str,
     slugs: tuple[str, ...],
-    dataset: str | None,
     qrels: Path | None,
     measures: tuple[str, ...],
     form: str,
@@ -60,9 +59,9 @@ def compare(
     """What `r2med compare` prints of two systems. Searches nothing.
 
     A and B are conditions (names, or YAML files), whose current runs count: those of the datasets `slugs` of a suite,
-    or of all. Either may be a run file of one dataset instead (`dataset`, or the only one of `slugs`); two run files
-    may be held against the judgements of the file `qrels`. As text, every measure has its `top` queries of the largest
-    gain and loss. Raises UsageError, BadInput, and R2medError where there is nothing to compare.
+    or of all. Either may be a run file of one dataset instead, the only one of `slugs`; two run files may be held
+    against the judgements of the file `qrels`. As text, every measure has its `top` queries of the largest gain and
+    loss. Raises UsageError, BadInput, and R2medError where there is nothing to compare.
     """
     if form not in FORMATS or top < 0:
         raise UsageError(f"formats are {', '.join(FORMATS)}, and --top is 0 or more")
@@ -72,7 +71,7 @@ def compare(
     known = dict(zip(own, conditions.load_all(own), strict=True))
     if a == b or len({condition.name for condition in known.values()}) < len(known):
         raise UsageError(f"A and B are both {a}; name two different ones")
-    named = tuple(dict.fromkeys((*slugs, *([] if dataset is None else [dataset]))))
+    named = tuple(dict.fromkeys(slugs))
     if qrels is None:
         where, parts = _of_suite(words, known, suite, named, wanted, warnings)
     elif named:

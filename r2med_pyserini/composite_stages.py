@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import fusion, rerankers, trec
-from .artifacts import Artifact
+from .artifacts import INCOMPLETE, Artifact
 from .conditions import Condition
-from .context import FORMATS, Context, serves
+from .context import FORMATS, PRECISION, SENTENCES, Context, serves
 from .encoded_stages import documents
+from .encoders.base import AUTO
 from .paths import Collection
+from .rerankers import SERVED
 from .reranking.base import Ranker
 from .reranking.cache import ScoreCache
 from .reranking.pipeline import Notes, candidates, rerank, rerank_lists
@@ -25,11 +27,10 @@ def fuse(context: Context, dataset: Dataset, condition: Condition, inputs: Mappi
         how = spec.parameters() | {"inputs": [context.hash(stage.artifact.path) for stage in inputs.values()]}
         return {"fuse format": FORMATS["fuse"], "fusion": how}
 
-    def build(file: Path) -> None:
+    def build(file: Path) -> dict:
         runs = [trec.read_run(stage.artifact.path) for stage in inputs.values()]
         trec.write_run(file, fusion.fuse(runs, spec), f"r2med-{spec.method}", trec.EXACT_SCORE)
-        subject = context.subject(dataset, condition.name)
-        context.notes.extend(f"{subject}: {note}" for note in fusion.lacking(runs, list(inputs)))
+        return {SENTENCES: fusion.lacking(runs, list(inputs))}
 
     artifact, subject = Artifact(path, folder=False), context.subject(dataset, condition.name)
     return Stage("fuse", subject, artifact, recipe, build, tuple(inputs.values()))
@@ -45,21 +46,27 @@ def reranked(context: Context, dataset: Dataset, condition: Condition, converted
     def recipe() -> dict:
         inputs = context.inputs(converted) | {"run": context.hash(given.artifact.path)}
         how = {"depth": spec.depth, "keep": spec.keep, "max_passage": spec.max_passage}
-        made = {"rerank format": FORMATS["rerank"], "dtype": context.setting.models.dtype}
+        dtype = AUTO if reranker.loader in SERVED else context.setting.models.dtype
+        made = {"rerank format": FORMATS["rerank"], "dtype": dtype}
         return made | {"reranker": reranker.recipe(dataset.slug), "how": how} | inputs
 
-    def build(file: Path) -> None:
+    def build(file: Path) -> dict:
         run, topics, notes = trec.read_run(given.artifact.path), trec.read_topics(files.topics), Notes()
         texts = _texts(files.docs, run, spec)
         meter.start(sum(len(hits) for hits in candidates(run, spec).values()))
         context.encoders.release()
         scorer = context.rerankers.get(reranker, spec.max_passage)
-        kept = {"reranker": reranker.recipe(dataset.slug), "precision": scorer.precision, "windows": spec.max_passage}
+        kept = {"format": FORMATS["rerank"], "reranker": reranker.recipe(dataset.slug)}
+        kept |= {"precision": scorer.precision, "windows": spec.max_passage}
         cache = ScoreCache(context.workspace.pair_scores(reranker.name), kept)
         how = rerank_lists if isinstance(scorer, Ranker) else rerank
+        if isinstance(scorer, Ranker):
+            notes.pairs = sum(map(len, candidates(run, spec).values()))
+            cut = {name for name, text in texts.items() if reranker.cuts(text)}
+            notes.cut = sum(len(cut & hits.keys()) for hits in candidates(run, spec).values())
         found = how(run, topics, texts, spec, scorer, cache, dataset.slug, notes, meter.advance)
         trec.write_run(file, found, f"r2med-{reranker.name}", trec.EXACT_SCORE)
-        context.notes.extend(f"{subject}: {note}" for note in notes.sentences())
+        return {PRECISION: scorer.precision, SENTENCES: notes.sentences(), INCOMPLETE: notes.incomplete}
 
     artifact, needs = Artifact(path, folder=False), (converted, given)
     return Stage(

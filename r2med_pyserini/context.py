@@ -17,6 +17,8 @@ from .suites import Dataset, Suite
 # Raised when a stage's code changes what it writes for the same inputs, so that older outputs are made anew.
 FORMATS = {"fetch": 1, "collection": 1, "vectors": 1, "index": 1, "search": 2, "fuse": 1, "rerank": 1, "scores": 1}
 
+PRECISION, SENTENCES = "precision", "sentences"  # in the notes of an artifact: what models computed in; what to tell
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -35,7 +37,6 @@ class Context:
 
     suite: Suite
     setting: Setting
-    notes: list[str] = field(default_factory=list)  # what stages have to tell when all is done
 
     @property
     def workspace(self) -> Workspace:

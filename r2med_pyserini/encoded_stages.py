@@ -10,18 +10,20 @@ import orjson
 from . import collection, faiss_index, impacts, lucene_dense, models, trec
 from .artifacts import Artifact
 from .conditions import Condition
-from .context import FORMATS, Context, serves
+from .context import FORMATS, PRECISION, SENTENCES, Context, serves
+from .encoders.base import AUTO
+from .errors import R2medError
 from .faiss_index import kept, unit
 from .jvm import anserini_version
-from .models import DOCUMENT, QUERY, Model
+from .models import API, DOCUMENT, QUERY, Model
 from .paths import Collection
-from .specs import COSINE, FAISS_FLAT, FAISS_HNSW, IMPACT, LUCENE_FLAT, LUCENE_HNSW, IndexSpec
+from .specs import COSINE, FAISS_FLAT, FAISS_HNSW, GRAPH, IMPACT, LUCENE_FLAT, LUCENE_HNSW, SCALE, IndexSpec
 from .stages import Meter, Stage
 from .suites import Dataset
 from .vectors import Job, Vectors, discard, put_together
 
 _SHORT = {"metric": "", "scale": "scale", "m": "m", "ef_construction": "efc"}
-_USUAL = {"metric": COSINE, "scale": 100.0, "m": 16, "ef_construction": 100}
+_USUAL = {"metric": COSINE, "scale": SCALE, **GRAPH}
 SIDES = {DOCUMENT: "documents", QUERY: "queries"}
 
 
@@ -57,6 +59,7 @@ def encode(context: Context, dataset: Dataset, model: Model, side: str, converte
         return {"vectors": FORMATS["vectors"], "texts": texts} | _how(context, dataset, model, side)
 
     def build(folder: Path) -> None:
+        context.rerankers.release()
         meter.start(collection.read_health(files)["documents" if side == DOCUMENT else "queries"])
         put_together(work, context.encoders, folder, meter.advance)
 
@@ -69,7 +72,12 @@ def encode(context: Context, dataset: Dataset, model: Model, side: str, converte
 
 def _how(context: Context, dataset: Dataset, model: Model, side: str) -> dict:
     """All that vectors depend on but the texts. The precision may be left open: see `serves`."""
-    return {"model": model.recipe(side, dataset.slug), "dtype": context.setting.models.dtype}
+    return {"model": model.recipe(side, dataset.slug), "dtype": _dtype(context, model)}
+
+
+def _dtype(context: Context, model: Model) -> str:
+    """The precision that is wanted; a service has its own."""
+    return AUTO if model.loader == API else context.setting.models.dtype
 
 
 def index_name(spec: IndexSpec) -> str:
@@ -91,14 +99,18 @@ def index(context: Context, dataset: Dataset, spec: IndexSpec, converted: Stage,
         made = {"index": FORMATS["index"], "docs": context.hash(files.docs)} | _library(spec)
         return made | spec.parameters() | _how(context, dataset, model, DOCUMENT)
 
-    def build(folder: Path) -> None:
-        found = Vectors(vectors.artifact.path)
+    def build(folder: Path) -> dict:
+        found, told = Vectors(vectors.artifact.path), []
         if spec.kind == IMPACT:
-            impacts.build(found.parts(), found.vocabulary(), folder, spec.scale, context.pool)
+            empty = impacts.build(found.parts(), found.vocabulary(), folder, spec.scale, context.pool)
+            if empty:
+                named = f"{', '.join(empty[:3])}{', ...' if len(empty) > 3 else ''}"
+                told = [f"{len(empty):,} documents without a weight are not in the index ({named})"]
         elif spec.kind in (FAISS_FLAT, FAISS_HNSW):
             faiss_index.build(found.parts(), folder, spec)
         else:
             lucene_dense.build(((ids, unit(part)) for ids, part in found.parts()), folder, spec, context.pool)
+        return {PRECISION: found.precision, SENTENCES: told}
 
     artifact = Artifact(path, folder=True)
     subject = context.subject(dataset, f"{index_name(spec)} {spec.encoder}")
@@ -120,15 +132,21 @@ def run(
     spec, how = condition.index, condition.search
     model, files = models.load(spec.encoder), Collection(converted.artifact.path)
     path = context.workspace.run(context.suite.name, dataset.slug, condition.name)
+    subject = context.subject(dataset, condition.name)
 
     def recipe() -> dict:
-        made = {"search format": FORMATS["search"]} | context.inputs(converted)
+        made = {f"{name} format": FORMATS[name] for name in ("vectors", "index", "search")} | _library(spec)
         sides = {side: model.recipe(side, dataset.slug) for side in (DOCUMENT, QUERY)}
-        dtype = {"dtype": context.setting.models.dtype}
-        return made | dtype | sides | {"index": spec.parameters(), "search": how.parameters()}
+        settings = {"dtype": _dtype(context, model), "index": spec.parameters(), "search": how.parameters()}
+        return made | context.inputs(converted) | sides | settings
 
-    def build(file: Path) -> None:
-        topics = Vectors(queries.artifact.path)
+    def build(file: Path) -> dict:
+        topics, notes = Vectors(queries.artifact.path), index.artifact.notes()
+        if notes.get(PRECISION) != topics.precision:
+            raise R2medError(
+                f"{subject}: its documents were encoded in {notes.get(PRECISION)}, its queries in {topics.precision}: "
+                f"say --dtype {notes.get(PRECISION)}, or remove {index.artifact.path} and what was encoded for it"
+            )
         if spec.kind == IMPACT:
             form, found = trec.PYSERINI_SCORE, _search_impacts(context, index, condition, topics)
         elif spec.kind in (LUCENE_FLAT, LUCENE_HNSW):
@@ -140,9 +158,9 @@ def run(
             form = trec.EXACT_SCORE
             found = faiss_index.search(index.artifact.path, spec, how, count, asked, threads)
         trec.write_run(file, found, score_format=form)
+        return {PRECISION: topics.precision, SENTENCES: notes.get(SENTENCES, [])}
 
-    artifact, subject = Artifact(path, folder=False), context.subject(dataset, condition.name)
-    tools = (index, queries)
+    artifact, tools = Artifact(path, folder=False), (index, queries)
     return Stage("search", subject, artifact, recipe, build, (converted,), tools, serves=serves)
 
 

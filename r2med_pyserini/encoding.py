@@ -15,7 +15,7 @@ from .paths import Collection
 from .plan import Plan, prepare
 from .suggest import did_you_mean
 from .suites import Dataset
-from .vectors import make_parts
+from .vectors import make_parts, share
 
 Tell = Callable[[str, int, int], None]  # what is being encoded, how many texts are done, of how many
 _PART = re.compile(r"(\d{1,6})/(\d{1,6})")
@@ -95,8 +95,8 @@ def _make(
     context: Context, dataset: Dataset, model: Model, side: str, name: str, mine: tuple[int, int], tell: Tell
 ) -> int:
     files = context.workspace.collection(context.suite.name, dataset.slug)
-    total = read_health(Collection(files.root))["documents" if side == DOCUMENT else "queries"]
-    done = 0
+    health = read_health(Collection(files.root))
+    total, done = share(health["documents" if side == DOCUMENT else "queries"], mine), 0
 
     def advance(more: int) -> None:
         nonlocal done

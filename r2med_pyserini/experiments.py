@@ -19,6 +19,7 @@ from . import (
     weights,
 )
 from .conditions import Condition, Recorded
+from .context import SENTENCES
 from .encoders.base import Settings
 from .errors import R2medError, UsageError
 from .outcome import Observer, Outcome, messages
@@ -51,9 +52,9 @@ class Experiment:
         loaded = conditions.load_all(names or conditions.names())
         if everything:
             loaded = [condition for condition in loaded if is_installed(condition)]
-        else:
+        elif "encoding" in how:  # it is to be run, not to be reported
             for condition in loaded:
-                _check_models(condition, how.get("encoding") or Settings())
+                _check_models(condition, how["encoding"])
         return cls(prepare(suite, slugs, threads, loaded, **how))
 
     @classmethod
@@ -147,7 +148,10 @@ class Experiment:
     def _notes(self, result: Result) -> list[str]:
         """What was cut of the texts that were encoded, and what other stages have to tell."""
         encoded = [stage for stage in self.plan.only("encode") if stage in result.done]
-        told = [*encoded_stages.truncations(encoded), *self.plan.context.notes]
+        told = encoded_stages.truncations(encoded)
+        for stage in self.plan.stages:
+            if stage in result.done:
+                told += [f"{stage.subject}: {text}" for text in stage.artifact.notes().get(SENTENCES, [])]
         return [f"Note: {text}" for text in told]
 
     def _run_paths(self, cells: Iterable[Cell]) -> list[str]:

@@ -6,6 +6,7 @@ Names, pinned revisions, task sets (tasks.yaml), services, and facts for people 
 import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from . import suites
@@ -37,8 +38,10 @@ def instruction(tasks: TaskSet, dataset: str) -> str:
 def server(api: Mapping | None) -> str | None:
     """The address that the environment names for a service, without a password; None for the service's own."""
     named = os.environ.get(api["base_url_variable"], "").strip().rstrip("/") if api else ""
-    parts = urlsplit(named)
-    address = named.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
+    place = ""
+    with suppress(ValueError):  # of no address at all; who asks the service says so
+        place = urlsplit(named).netloc
+    address = named.replace(place, place.rpartition("@")[2], 1)
     return address if api and address not in ("", api["base_url"]) else None
 
 

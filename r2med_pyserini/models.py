@@ -55,8 +55,9 @@ class Model:
     revision: str | None = None  # commit of the Hub repository; None: not pinned
     query_id: str | None = None  # another repository that encodes queries, and its commit
     query_revision: str | None = None
-    package: str | None = None  # the Python distribution that carries the files, below `path` of site-packages
-    path: str | None = None
+    package: str | None = None  # the Python distribution that carries the files, its version,
+    version: str | None = None
+    path: str | None = None  # and the folder of site-packages where it has them
     tokenizer: str | None = None  # name of another model whose tokenizer serves, where the files have none
     dimensions: int | None = None
     pooling: str = OWN  # MEAN, CLS, LAST, or OWN: as the model's files, its code or its service say
@@ -119,9 +120,9 @@ class Model:
         return {key: value for key, value in found.items() if value is not None}
 
     def files(self, side: str) -> dict[str, str | None]:
-        """Which repository, or package, holds the files of a side."""
+        """Which repository, or package, holds the files of a side, and in which revision, or version."""
         if self.package:
-            return {"package": self.package, "path": self.path}
+            return {"package": self.package, "version": self.version, "path": self.path}
         if side == QUERY and self.query_id:
             return {"id": self.query_id, "revision": self.query_revision}
         return {"id": self.id, "revision": self.revision}
@@ -137,7 +138,7 @@ _CHOICES = {
     "half": HALVES,
 }
 _FLAGS = ("normalize", "append_eos", "bidirectional", "pool_prompt", "pair", "as_json", "remote_code")
-_WORDS = ("id", "query_id", "package", "path", "tokenizer")
+_WORDS = ("id", "query_id", "package", "version", "path", "tokenizer")
 _REVISIONS = ("revision", "query_revision")
 _SECTIONS = {
     "files": (*_WORDS, *_REVISIONS, "dtype", "half", "remote_code"),
@@ -157,7 +158,7 @@ _ONLY = {
     "remote_code": (*_DECODERS, OWN_CODE),
 }  # fmt: skip
 _USUAL = {"pool_prompt": True}  # the other flags are usually false
-_POOLING = {TRANSFORMERS: (MEAN, CLS, LAST), ONNX: (MEAN, CLS, LAST), SENTENCE_TRANSFORMERS: (MEAN, CLS, LAST, OWN)}
+_POOLING = {TRANSFORMERS: (MEAN, CLS, LAST), ONNX: (MEAN, CLS), SENTENCE_TRANSFORMERS: (MEAN, CLS, LAST, OWN)}
 
 
 def parse(models: str, tasks: str) -> dict[str, Model]:
@@ -263,7 +264,7 @@ def _check_files(reader: Reader, name: str, parts: dict) -> None:
     where = f"{name}: files"
     if ("id" in parts) == ("package" in parts):
         reader.fault(f"{where}: either `id` or `package` is wanted")
-    for one, other in (("package", "path"), ("query_id", "query_revision")):
+    for one, other in (("package", "path"), ("package", "version"), ("query_id", "query_revision")):
         if (one in parts) != (other in parts):
             reader.fault(f"{where}: {one} and {other} go together")
     if "package" in parts and parts.keys() & {"revision", "query_id"}:

@@ -105,6 +105,10 @@ class Reranker:
         prompt = self._told(self.prompt, dataset)
         return self.system, _fill(prompt, query=query, passages="\n".join(passages), count=str(len(passages)))
 
+    def cuts(self, document: str) -> bool:
+        """Whether a server is sent a part of a document only."""
+        return self.document_words is not None and len(document.split()) > self.document_words
+
     def around(self, dataset: str) -> tuple[str, str, str]:
         """For TEXTS: what stands before the query, between query and document, and after the document."""
         before, rest = self._told(self.prompt, dataset).split(_QUERY)

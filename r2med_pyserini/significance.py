@@ -77,7 +77,7 @@ def difference(a: Sequence[float], b: Sequence[float], test: bool = True) -> Dif
         difference=float(gains.mean()),
         low=low,
         high=high,
-        p_t=_t_test(a, b, gains, varied) if tested else None,
+        p_t=_t_test(gains, varied) if tested else None,
         p_randomisation=_randomisation_test(gains) if tested else None,
         effect=float(gains.mean() / gains.std(ddof=1)) if varied else None,
         better=int((gains > 0).sum()),
@@ -86,12 +86,12 @@ def difference(a: Sequence[float], b: Sequence[float], test: bool = True) -> Dif
     )
 
 
-def _t_test(a: Sequence[float], b: Sequence[float], gains: "np.ndarray", varied: bool) -> float | None:
+def _t_test(gains: "np.ndarray", varied: bool) -> float | None:
     if not varied:
         return None if gains[0] else 1.0
-    from scipy.stats import ttest_rel
+    from scipy.stats import ttest_1samp
 
-    return float(ttest_rel(a, b).pvalue)
+    return float(ttest_1samp(gains, 0).pvalue)
 
 
 def _randomisation_test(gains: "np.ndarray") -> float:

@@ -86,9 +86,9 @@ _FEEDBACK: dict[str, dict[str, float | int]] = {
     ROCCHIO: {"fb_terms": 10, "fb_docs": 10, "alpha": 1.0, "beta": 0.75},
 }
 PYSERINI_DEFAULTS = {key: value for keys in (*_MODELS.values(), *_FEEDBACK.values()) for key, value in keys.items()}
-_GRAPH = {"m": 16, "ef_construction": 100}  # the defaults of Anserini's command line
+GRAPH = {"m": 16, "ef_construction": 100}  # the defaults of Anserini's command line
 _EF_SEARCH = 1000
-_SCALE = 100.0  # of Anserini's regressions on learned sparse models
+SCALE = 100.0  # of Anserini's regressions on learned sparse models
 _LARGEST = 1_000_000  # what would be larger is a slip of the pen
 _RANGES: dict[str, Range] = {
     "k1": (0, _LARGEST), "b": (0, 1), "mu": (0, _LARGEST), "original_query_weight": (0, 1), "alpha": (0, _LARGEST),
@@ -113,8 +113,8 @@ def read(reader: Reader, index: object, search: object) -> tuple[IndexSpec, Sear
 
 def _index_keys(kind: str | None) -> set[str]:
     """The keys that an index of a kind has; of every kind, for None."""
-    encoded = {"encoder", *({"scale"} if kind == IMPACT else {"metric"}), *(_GRAPH if kind in GRAPHS else ())}
-    every = {"exact_lengths", "encoder", "scale", "metric", *_GRAPH}
+    encoded = {"encoder", *({"scale"} if kind == IMPACT else {"metric"}), *(GRAPH if kind in GRAPHS else ())}
+    every = {"exact_lengths", "encoder", "scale", "metric", *GRAPH}
     return {"kind"} | (every if kind is None else {"exact_lengths"} if kind == LUCENE else encoded)
 
 
@@ -151,12 +151,12 @@ def _encoded_index(reader: Reader, value: object, kind: str) -> IndexSpec:
     numbers = _numbers(reader, given, "index")
     encoder = model.name if model else None
     if kind == IMPACT:
-        return IndexSpec(kind, encoder=encoder, **({"scale": _SCALE} | numbers))
+        return IndexSpec(kind, encoder=encoder, **({"scale": SCALE} | numbers))
     metric = values.get("metric", model.similarity if model else COSINE)
     reader.choice(metric, "index: metric", (COSINE, DOT))
     if kind in (LUCENE_FLAT, LUCENE_HNSW) and metric == DOT:
         reader.fault(f"index: {kind} ranks by {COSINE} only; Anserini's dense indexes want vectors of unit length")
-    return IndexSpec(kind, encoder=encoder, metric=metric, **((_GRAPH if kind in GRAPHS else {}) | numbers))
+    return IndexSpec(kind, encoder=encoder, metric=metric, **((GRAPH if kind in GRAPHS else {}) | numbers))
 
 
 def _model(reader: Reader, name: object, kind: str) -> models.Model | None:

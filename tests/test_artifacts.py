@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from r2med_pyserini.artifacts import Artifact, Hashes, replace_text, sha256
+from r2med_pyserini.artifacts import INCOMPLETE, Artifact, Hashes, replace_text, sha256
 from r2med_pyserini.errors import R2medError
 
 PROCESSES = multiprocessing.get_context("spawn")
@@ -580,3 +580,40 @@ class TestWhatTheManifestTellsBesides:
         assert artifact.size() == len("three") + (len("b") if artifact.folder else 0)
         (artifact.path / "a" if artifact.folder else artifact.path).unlink()
         assert artifact.size() is None
+
+
+class TestNotes:
+    """What a build tells besides its files."""
+
+    @pytest.mark.parametrize("folder", [True, False])
+    def test_they_are_kept(self, tmp_path, hashes, folder):
+        artifact = Artifact(tmp_path / "out", folder)
+        assert artifact.notes() == {}
+        artifact.make({"v": 1}, noting(folder, {"precision": "float32"}), hashes)
+        assert artifact.notes() == {"precision": "float32"}
+        assert artifact.is_current({"v": 1}, hashes)
+
+    @pytest.mark.parametrize("folder", [True, False])
+    def test_what_is_incomplete_is_made_anew_until_it_is_not(self, tmp_path, hashes, folder):
+        artifact = Artifact(tmp_path / "out", folder)
+        for incomplete in (True, True, False):
+            assert artifact.make({"v": 1}, noting(folder, {INCOMPLETE: incomplete}), hashes) is True
+            assert artifact.is_current({"v": 1}, hashes) is not incomplete
+        assert artifact.make({"v": 1}, noting(folder, {INCOMPLETE: False}), hashes) is False
+
+    def test_odd_ones_are_none(self, tmp_path, hashes):
+        artifact = Artifact(tmp_path / "out", folder=True)
+        artifact.make({"v": 1}, noting(True, {"a": 1}), hashes)
+        manifest = artifact.path / "manifest.json"
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"notes": [1]}))
+        assert artifact.notes() == {}
+
+
+def noting(folder: bool, notes: dict):
+    """A build that writes something and returns notes."""
+
+    def build(path):
+        (path / "file" if folder else path).write_text("content")
+        return notes
+
+    return build

@@ -1249,10 +1249,14 @@ def test_an_emptied_artifact_is_not_current_though_its_manifest_names_nothing(tm
 def test_a_collection_with_an_odd_manifest_is_converted_anew(workspace, r2med, make_dataset, text):
     folder = make_dataset()
     r2med("data", "--suite", folder)
-    before = everything(workspace.collections)
-    (workspace.collection("tiny", "tiny").root / "manifest.json").write_text(text)
+    manifest = workspace.collection("tiny", "tiny").root / "manifest.json"
+    before, recorded = everything(workspace.collections), json.loads(manifest.read_text())
+    manifest.write_text(text)
     done = r2med("data", "--suite", folder)
     assert (done.status, "convert  tiny/tiny" in done.err) == (0, True)
+    again = json.loads(manifest.read_text())
+    assert again | {"seconds": 0} == recorded | {"seconds": 0}
+    manifest.write_bytes(before["tiny/tiny/manifest.json"])
     assert everything(workspace.collections) == before
 
 

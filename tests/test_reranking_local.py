@@ -192,6 +192,23 @@ def test_sentence_transformers_scores_alike(name):
     assert close(scores(name), wanted)
 
 
+def test_positions_are_counted_from_the_first_token_of_a_text():
+    """Qwen3 itself sees only how far tokens are apart; others would not."""
+    scorer, seen = load(QWEN3), []
+    (module,) = scorer._model.placed.values()
+    hook = module.register_forward_pre_hook(lambda module, args, given: seen.append(given), with_kwargs=True)
+    try:
+        score(scorer)
+    finally:
+        hook.remove()
+    masks = [given["attention_mask"].bool() for given in seen]
+    assert any(not mask[:, 0].all() for mask in masks)
+    for given, mask in zip(seen, masks, strict=True):
+        for row, places in zip(mask, given["position_ids"], strict=True):
+            assert row[-1]
+            assert places[row].tolist() == list(range(int(row.sum())))
+
+
 def test_the_probability_that_monot5_s_authors_rank_by_ranks_the_same():
     """softmax over the two logits, https://arxiv.org/abs/2003.06713."""
     known = plain(MONOT5)

@@ -1,6 +1,8 @@
 """The devices that a model of PyTorch is put on, and how work is parted among them."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..errors import R2medError
 from . import batching, devices
@@ -31,14 +33,14 @@ class Machine:
         self._on_cpu, self._model = on_cpu, model.name
 
     def place(self, module) -> dict[str, object]:
-        """A module on every device. Raises R2medError if there is too little memory."""
+        """A module on every device. Raises R2medError if a device has too little memory, or does not take it."""
         placed: dict[str, object] = {}
         for device in self.devices:
             try:
                 placed[device] = (copy.deepcopy(module) if placed else module).to(device)
             except (RuntimeError, MemoryError) as error:
                 if not batching.out_of_memory(error):
-                    raise
+                    raise self._failed(device, error) from error
                 raise R2medError(f"model {self._model} does not fit into the memory of {device}") from error
         return placed
 
@@ -49,6 +51,22 @@ class Machine:
         if self._on_cpu:
             torch.set_num_threads(1)
 
-    def autocast(self, device: str):
-        """Around a model's work: see `devices.autocast`."""
-        return devices.autocast(self.precision, device)
+    @contextmanager
+    def working(self, device: str) -> Iterator[None]:
+        """Around a model's work on a device, without gradients and in the machine's precision.
+
+        Raises R2medError where PyTorch fails; but that there is too little memory is for `batching.run` to see.
+        """
+        import torch
+
+        try:
+            with torch.inference_mode(), devices.autocast(self.precision, device):
+                yield
+        except RuntimeError as error:
+            if batching.out_of_memory(error):
+                raise
+            raise self._failed(device, error) from error
+
+    def _failed(self, device: str, error: Exception) -> R2medError:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        return R2medError(f"model {self._model} failed on {device}: {reason}")

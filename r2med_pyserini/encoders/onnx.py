@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import UsageError
-from ..models import CLS, MEAN, Model
+from ..models import CLS, Model
 from . import batching
 from .base import AUTO, Advance, Encoded, Settings
 from .devices import CPU
@@ -69,7 +69,6 @@ class OnnxEncoder:
         else:
             mask = features["attention_mask"].numpy().astype(np.float32)[:, :, None]
             found = (states * mask).sum(axis=1) / mask.sum(axis=1)
-            assert self._model.pooling == MEAN
         if self._model.normalize:
             found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
         rows[batch] = found

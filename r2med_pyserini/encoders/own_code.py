@@ -1,36 +1,40 @@
 """Models whose repository brings code that encodes texts by itself: `encode(texts, instruction=, max_length=)`."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..errors import R2medError
 from ..models import Model
 from . import batching, devices
-from .base import FLOAT32, Advance, Encoded, Settings
+from .base import Advance, Encoded, Settings
 from .loading import loading
+from .machine import Machine
 from .tokens import TextTokenizer
 
 _TOKENS, _MOST = 16_384, 32
 
 
 class OwnCodeEncoder:
-    """Encodes with the code of a model's repository, which the user must have allowed, on the first device.
+    """Encodes with the code of a model's repository, which the user must have allowed.
 
+    Every device has a copy of the model, and does one batch at a time: what the code does side by side is not known.
     The prompt is given to that code as the instruction, which NV-Embed's leaves out of its pooling. Raises R2medError.
     """
 
     def __init__(self, model: Model, settings: Settings, folder: Path):
         self._model, self._threads = model, settings.threads
-        self.device = devices.devices(settings.device)[0]
-        self.precision = devices.precision(model, settings.dtype, self.device)
+        self._machine = Machine(settings, model)
+        self.device, self.precision = self._machine.name, self._machine.precision
         with loading(model.name, folder):
             import torch
             from transformers import AutoModel, AutoTokenizer
 
             where = {"local_files_only": True, "trust_remote_code": True}
-            dtype = getattr(torch, FLOAT32 if self.device == devices.CPU else self.precision)
-            self._module = AutoModel.from_pretrained(str(folder), dtype=dtype, **where).to(self.device).eval()
+            dtype = getattr(torch, self._machine.weights)
+            module = AutoModel.from_pretrained(str(folder), dtype=dtype, **where).eval()
             self._tokenizer = TextTokenizer(AutoTokenizer.from_pretrained(str(folder), **where), model)
+        self._placed = self._machine.place(module)
 
     def vocabulary(self) -> None:
         """See `Encoder`."""
@@ -41,30 +45,31 @@ class OwnCodeEncoder:
         import torch
 
         tokens = self._tokenizer(texts, side, dataset)
-        if self.device == devices.CPU:
-            torch.set_num_threads(self._threads)  # one batch at a time: what the code does side by side is not known
+        if devices.CPU in self._placed:
+            torch.set_num_threads(self._threads)
         rows: list = [None] * len(texts)
         how = {"instruction": self._model.prompt(side, dataset)}
         limit = self._tokenizer.limit(side)
         if limit is not None:
             how["max_length"] = limit
 
-        def work(batch: list[int]) -> None:
-            found = self._vectors([texts[position] for position in batch], how)
+        def work(device: str, batch: list[int]) -> None:
+            found = self._vectors(device, [texts[position] for position in batch], how)
             for row, position in enumerate(batch):
                 rows[position] = found[row]
 
-        batching.run(batching.plan(tokens.lengths, _TOKENS, _MOST), [work], advance)
+        workers = [partial(work, device) for device in self._placed]
+        batching.run(batching.plan(tokens.lengths, _TOKENS, _MOST), workers, advance)
         vectors = np.stack(rows) if rows else np.empty((0, self._model.dimensions), np.float32)
         return Encoded(vectors, tokens.truncated)
 
-    def _vectors(self, texts: list[str], how: dict):
+    def _vectors(self, device: str, texts: list[str], how: dict):
         """What the repository's code makes of some texts, as float32 [texts, dimensions]."""
         import torch
 
         try:
-            with torch.inference_mode(), devices.autocast(self.precision, self.device):
-                vectors = torch.as_tensor(self._module.encode(texts, **how)).float()
+            with torch.inference_mode(), devices.autocast(self.precision, device):
+                vectors = torch.as_tensor(self._placed[device].encode(texts, **how)).float()
         except Exception as error:  # it is not our code, and may raise anything
             if batching.out_of_memory(error):
                 raise

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..models import DOCUMENT, SPARSE, Model
+from ..models import DOCUMENT, SIDES, SPARSE, Model
 from . import batching
 from .base import Advance, Encoded, Settings
 from .machine import MOST, Machine
@@ -15,12 +15,14 @@ from .tokens import TextTokenizer, Tokens
 class Route:
     """What the texts of a side go through: their tokenizer, a module, and how to call it.
 
-    `call` takes the module and the features of a batch, and returns a float32 tensor [texts, dimensions].
+    `call` takes the module and the features of a batch, and returns a float32 tensor [texts, dimensions]. What is
+    `shared` serves the other side too, if that has no files of its own.
     """
 
     tokenizer: TextTokenizer
     module: object
     call: Callable
+    shared: bool = True
 
 
 class TorchEncoder:
@@ -33,22 +35,19 @@ class TorchEncoder:
         self._routes: dict[str, tuple[Route, dict[str, object]]] = {}
 
     def _route(self, side: str) -> tuple[Route, dict[str, object]]:
-        """What a side goes through, and its module on every device.
-
-        Both sides of a dense model share it, unless queries have a model of their own.
-        """
-        apart = self._model.kind == SPARSE or self._model.query_id
-        side = side if apart else DOCUMENT
+        """What a side goes through, and its module on every device; loaded once where it serves both sides."""
         if side not in self._routes:
             route = self._load(side, self._machine.weights)
-            self._routes[side] = route, self._machine.place(route.module)
+            found = route, self._machine.place(route.module)
+            self._routes |= dict.fromkeys(SIDES if route.shared and not self._model.query_id else (side,), found)
         return self._routes[side]
 
     def vocabulary(self) -> list[str] | None:
         """See `Encoder`."""
         if self._model.kind != SPARSE:
             return None
-        return self._route(DOCUMENT)[0].tokenizer.vocabulary(self._model.dimensions)
+        side = next(iter(self._routes), DOCUMENT)  # dimensions are the same on both: load none for their names
+        return self._route(side)[0].tokenizer.vocabulary(self._model.dimensions)
 
     def encode(self, texts: Sequence[str], side: str, dataset: str, advance: Advance) -> Encoded:
         """See `Encoder`."""
@@ -73,13 +72,11 @@ class TorchEncoder:
         batch: list[int],
     ) -> None:
         """Encode one batch, and put its vectors into `rows`."""
-        import torch
-
         features = route.tokenizer.pad([tokens.features[position] for position in batch])
-        features = {name: tensor.to(device) for name, tensor in features.items()}
-        if prompt:
-            features["prompt_length"] = prompt
-        with torch.inference_mode(), self._machine.autocast(device):
+        with self._machine.working(device):
+            features = {name: tensor.to(device) for name, tensor in features.items()}
+            if prompt:
+                features["prompt_length"] = prompt
             found = route.call(placed[device], features).float().cpu().numpy()
         if self._model.kind == SPARSE:
             from scipy.sparse import csr_matrix

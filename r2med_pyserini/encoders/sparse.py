@@ -22,7 +22,8 @@ def load(model: Model, folder: Path, dtype: str, side: str) -> Route:
         found = SparseEncoder(str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": dtype})
     limit = found.max_seq_length
     first = found[0]
-    module = Sequential(*first.sub_modules[side], *list(found)[1:]) if isinstance(first, Router) else found
+    apart = isinstance(first, Router)  # it has a way for queries and one for documents
+    module = Sequential(*first.sub_modules[side], *list(found)[1:]) if apart else found
     module.eval()
     static = isinstance(module[0], SparseStaticEmbedding)  # a table of weights, which knows no start and end tokens
     if not static:
@@ -30,7 +31,7 @@ def load(model: Model, folder: Path, dtype: str, side: str) -> Route:
         if _takes_largest(module):
             _set_aside(module[0].model)
     tokenizer = TextTokenizer(module[0].tokenizer, model, None if static else limit, special=not static)
-    return Route(tokenizer, module, _weights)
+    return Route(tokenizer, module, _weights, shared=not apart)
 
 
 def _takes_largest(module) -> bool:

@@ -1,10 +1,12 @@
 """Rerankers: one way to ask for them, whatever runs them."""
 
+from importlib.util import find_spec
 from threading import Lock
 
+from .. import weights
 from ..encoders.base import Settings
-from ..errors import UsageError
-from ..rerankers import LLM_LISTWISE, LLM_POINTWISE, Reranker
+from ..errors import R2medError, UsageError
+from ..rerankers import LLM_LISTWISE, LLM_POINTWISE, LORA_CLASSIFIER, Reranker
 from .base import Ranker, Scorer
 
 
@@ -15,6 +17,10 @@ def check(reranker: Reranker, settings: Settings, windows: bool = False) -> None
             f"reranker {reranker.name} runs code that its repository {reranker.id} brings, with all rights of yours: "
             "look at it, then say --trust-remote-code"
         )
+    for place in reranker.repositories():
+        weights.repository(reranker.name, *place)
+    if reranker.loader == LORA_CLASSIFIER and find_spec("peft") is None:
+        raise R2medError(f"reranker {reranker.name} wants the package peft: pip install 'r2med-pyserini[rankllama]'")
     if reranker.loader in (LLM_POINTWISE, LLM_LISTWISE):
         reranker.served_model()
         if windows:
@@ -54,3 +60,8 @@ class Rerankers:
                 self._last = load(reranker, self.settings, windows)
                 self._key = reranker.name, windows
             return self._last
+
+    def release(self) -> None:
+        """Forget the reranker, and so free its memory."""
+        with self._lock:
+            self._key = self._last = None

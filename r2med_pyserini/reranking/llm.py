@@ -54,8 +54,8 @@ class PointwiseScorer:
         the server gives no log-probabilities, refuses the key, knows no such model, or fails again and again; also if
         not one pair could be scored, unless `known` other pairs of the run have their scores.
         """
-        scores, failed, most = [math.nan] * len(pairs), {}, self._reranker.document_words
-        cut = [most is not None and len(pair.document.split()) > most for pair in pairs]
+        scores, failed = [math.nan] * len(pairs), {}
+        cut = [self._reranker.cuts(pair.document) for pair in pairs]
 
         def work(at: int) -> float | Failure:
             try:

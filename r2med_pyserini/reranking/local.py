@@ -44,7 +44,7 @@ class LocalScorer:
 
     @cached_property
     def _model(self) -> "_Model":
-        """Loaded when there is something to score: where all scores are known, nobody waits for a model of gigabytes."""
+        """Loaded when there is something to score: where all scores are known, nobody waits for gigabytes."""
         module, tokenizer = _load(self._reranker, self._machine.weights)
         kind = PairTokenizer if self._reranker.loader in PAIRS else PromptTokenizer
         texts = kind(tokenizer, self._reranker, self._windows)
@@ -69,11 +69,9 @@ class LocalScorer:
 
     def _work(self, rows: list[tuple[int, Features]], scores: list[list[float]], device: str, batch: list[int]) -> None:
         """Score one batch, and add what it gives to the `scores` of each pair."""
-        import torch
-
         features = self._model.tokenizer.pad([rows[at][1] for at in batch])
-        features = {name: tensor.to(device) for name, tensor in features.items()}
-        with torch.inference_mode(), self._machine.autocast(device):
+        with self._machine.working(device):
+            features = {name: tensor.to(device) for name, tensor in features.items()}
             found = self._model.score(self._model.placed[device], features).cpu().tolist()
         for at, score in zip(batch, found, strict=True):
             scores[rows[at][0]].append(score)

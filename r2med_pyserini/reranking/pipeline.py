@@ -27,7 +27,7 @@ class Notes:
     cut: int = 0
     failed: int = 0
     reason: str | None = None
-    others: list[str] = field(default_factory=list)
+    windows: Counts = field(default_factory=Counts)
 
     def sentences(self) -> list[str]:
         """What a user should know."""
@@ -36,7 +36,12 @@ class Notes:
             why = f" ({self.reason})" if self.reason else ""
             what = f"{self.failed:,} of {self.pairs:,} pairs could not be scored{why}"
             found.append(f"{what}: their documents keep their place")
-        return [*found, *self.others]
+        return [*found, *self.windows.sentences()]
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something failed that may succeed another time."""
+        return bool(self.failed or self.windows.failed or self.windows.empty)
 
 
 def candidates(run: Run, spec: RerankSpec) -> Run:
@@ -136,7 +141,7 @@ def rerank_lists(
     chosen = candidates(run, spec)
     lists = [(topics[query], [texts[document] for document in hits]) for query, hits in chosen.items()]
     rankings = ranker.rank_all(lists, dataset, cache, advance)
-    notes.others += sum((ranking.counts for ranking in rankings), Counts()).sentences()
+    notes.windows = sum((ranking.counts for ranking in rankings), Counts())
     for (query, hits), ranking in zip(run.items(), rankings, strict=True):
         names = list(chosen[query])
         scores = [(names[at], float(len(names) - place)) for place, at in enumerate(ranking.order)]
