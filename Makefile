@@ -10,7 +10,7 @@ TESTED := $(VENV)/.installed-test
 BENCHED := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo data list doctor report report-page regressions log test lint bench clean distclean
+.PHONY: help setup demo data list doctor report report-page docs regressions log test lint bench clean distclean
 .SUFFIXES:
 
 ## help: show this
@@ -46,6 +46,10 @@ report: $(INSTALLED)
 ## report-page: the same as a page with plots, runs/report.html
 report-page: $(INSTALLED)
 	@$(R2MED) report --suite "$$SUITE" --format html --output runs/report.html $(ARGS)
+
+## docs: write the site under docs/: scores to expect, commands to copy (nothing is run)
+docs: $(INSTALLED)
+	@$(R2MED) docs $(ARGS)
 
 ## regressions: run every condition that this machine can run, and say why not the others
 regressions: $(INSTALLED)
@@ -86,7 +90,7 @@ lint: $(TESTED)
 bench: $(BENCHED)
 	@$(VENV)/bin/python benchmarks/lexical.py --quick $(ARGS)
 
-## clean: remove collections, indexes and runs that r2med made (data/ and your own files stay)
+## clean: remove collections, indexes and runs that r2med made (data/, kept scores and replies, and your own files stay)
 clean:
 	@if [ -x $(R2MED) ]; then $(R2MED) clean --yes; fi
 

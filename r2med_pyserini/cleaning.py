@@ -1,4 +1,7 @@
-"""Removing what r2med made, and nothing else."""
+"""Removing what r2med made, and nothing else.
+
+What rerankers found (`.r2med-cache/scores`) stays: replies of services may have cost money.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,7 +10,7 @@ from pathlib import Path
 
 from .artifacts import LOCKS, MANIFESTS, TEMPORARY, Artifact, artifact_path
 from .paths import Workspace
-from .vectors import discard
+from .vectors import remove_parts
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Parts:
 
     def remove(self) -> None:
         """Delete them, and the folder if nothing else is in it."""
-        discard(self.path, unfinished=True)
+        remove_parts(self.path)
 
 
 def made_here(workspace: Workspace) -> list[Artifact | Parts]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from . import __version__, cli_log
+from . import __version__, cli_log, cli_pages
 from .errors import R2medError, UsageError, system_error
 from .options import CONDITIONS, DATASET, EVERYTHING, MODELS, SUITE, THREADS, form_of
 from .paths import Workspace
@@ -335,7 +335,7 @@ def clean(yes: bool) -> None:
         click.echo(f"removed {len(found)}")
 
 
-for _command in (cli_log.show, cli_log.log, cli_log.verify_log, cli_log.regressions):
+for _command in (cli_log.show, cli_log.log, cli_log.verify_log, cli_log.regressions, cli_pages.docs):
     cli.add_command(_command)
 
 

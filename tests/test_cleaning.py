@@ -162,6 +162,13 @@ def test_shards_are_removed_with_all_the_rest(workspace):
     assert not (workspace.root / CACHE).exists()
 
 
+def test_scores_and_replies_stay_since_they_may_have_cost_money(workspace):
+    made(workspace)
+    kept = own(workspace, f"{CACHE}/scores/llm-pointwise.sqlite")
+    clean(workspace)
+    assert files(workspace) == kept
+
+
 def test_what_was_made_can_be_made_again(workspace):
     made(workspace)
     clean(workspace)

@@ -33,13 +33,12 @@ def call(
     b,
     suite="mini",
     slugs=(),
-    dataset: str | None = None,
     qrels: Path | None = None,
     measures=MEASURE,
     form: str = "json",
     top: int = 3,
 ) -> Outcome:
-    return compare(str(a), str(b), str(suite), slugs, dataset, qrels, measures, form, top)
+    return compare(str(a), str(b), str(suite), slugs, qrels, measures, form, top)
 
 
 def read(outcome: Outcome) -> dict:
@@ -140,8 +139,8 @@ class TestRunFiles:
 
     def test_the_dataset_of_a_suite_gives_texts_and_body_systems(self, workspace, suite, write):
         a, b = write("a.txt", run_of(A_IS_RIGHT_ON)), write("b.txt", run_of(B_IS_RIGHT_ON))
-        one = call(a, b, suite, dataset="one")
-        assert one == call(a, b, suite, slugs=("one",)) == call(a, b, suite, slugs=("one",), dataset="one")
+        one = call(a, b, suite, slugs=("one",))
+        assert one == call(a, b, suite, slugs=("one", "one"))
         queries = read(one)["queries"]
         assert [query["text"] for query in queries] == [f"query {n}" for n in range(1, 6)]
         assert [query["body_system"] for query in queries] == ["Nervous", "Nervous", "Urinary", None, None]
@@ -225,9 +224,9 @@ class TestConditions:
 
     def test_a_condition_beside_a_run_file(self, planted, write):
         run = write("b.txt", run_of(B_IS_RIGHT_ON))
-        mixed, ours = call("bm25", run, planted, dataset="one"), call("bm25", "qld", planted, slugs=("one",))
+        mixed, ours = call("bm25", run, planted, slugs=("one",)), call("bm25", "qld", planted, slugs=("one",))
         assert read(mixed)["groups"] == read(ours)["groups"]
-        turned = groups(call(run, "bm25", planted, dataset="one"))["R@1", "dataset", "one"]
+        turned = groups(call(run, "bm25", planted, slugs=("one",)))["R@1", "dataset", "one"]
         assert turned["difference"] == -groups(mixed)["R@1", "dataset", "one"]["difference"]
 
     def test_measures_that_are_kept_and_others_agree_with_evaluation(self, planted):
@@ -363,10 +362,9 @@ class TestRefused:
             ("a.txt", "qld", {"qrels": Path("x")}, "qld is a condition"),
             ("a.txt", "b.txt", {}, "either --dataset NAME"),
             ("a.txt", "a.txt", {}, "A and B are both a.txt"),
-            ("a.txt", "b.txt", {"dataset": "biology", "qrels": Path("x")}, "either --dataset NAME"),
             ("a.txt", "b.txt", {"slugs": ("biology",), "qrels": Path("x")}, "either --dataset NAME"),
             ("a.txt", "b.txt", {"slugs": ("biology", "medqa-diag")}, "belongs to one dataset"),
-            ("a.txt", "b.txt", {"dataset": "biolgy"}, "did you mean 'biology'"),
+            ("a.txt", "b.txt", {"slugs": ("biolgy",)}, "did you mean 'biology'"),
             ("a.txt", "b.txt", {"qrels": Path("qrels.txt"), "form": "xml"}, "formats are text, json, csv"),
             ("a.txt", "b.txt", {"qrels": Path("qrels.txt"), "top": -1}, "--top is 0 or more"),
         ],
@@ -384,7 +382,7 @@ class TestRefused:
 
     def test_no_current_run_beside_a_run_file(self, suite, workspace, write):
         with pytest.raises(R2medError, match=r"no current run of bm25 on two\n.*run bm25 --suite .* --dataset two`"):
-            call("bm25", write("b.txt", run_of((1,), 3)), suite, dataset="two")
+            call("bm25", write("b.txt", run_of((1,), 3)), suite, slugs=("two",))
 
     def test_a_file_that_is_no_condition(self, workspace, write):
         with pytest.raises(BadInput, match="search"):

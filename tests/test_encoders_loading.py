@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 
 from r2med_pyserini import encoders, models
-from r2med_pyserini.encoders import Settings, devices
+from r2med_pyserini.encoders import Settings, dense, devices
 from r2med_pyserini.encoders.loading import loading, require
+from r2med_pyserini.encoders.machine import Machine
 from r2med_pyserini.encoders.running import Route, TorchEncoder
 from r2med_pyserini.encoders.tokens import TextTokenizer
 from r2med_pyserini.errors import R2medError, UsageError
@@ -279,6 +281,40 @@ class TestDevices:
             encoder.encode(["x"], DOCUMENT, "biology", lambda number: None)
 
 
+class TestFailures:
+    """What PyTorch says, other than that memory is too little, is told in one line that names model and device."""
+
+    @staticmethod
+    def fail(*_):
+        raise RuntimeError("CUDA error: device-side assert triggered\nCompile with TORCH_USE_CUDA_DSA")
+
+    SAID = "^model toy failed on cpu: CUDA error: device-side assert triggered$"
+
+    def test_at_work(self):
+        model = replace(tiny_models.make(BERT), name="toy")
+        route = dense.load(model, files(BERT), "float32", False)
+        encoder = TorchEncoder(model, Settings(threads=2), lambda side, dtype: replace(route, call=self.fail))
+        with pytest.raises(R2medError, match=self.SAID):
+            encoder.encode(["x"] * 5, DOCUMENT, "biology", lambda number: None)
+
+    def test_when_a_model_is_put_on_a_device(self):
+        class Unfit:
+            to = self.fail
+
+        model = replace(models.load(BERT), name="toy")
+        encoder = TorchEncoder(model, Settings(), lambda side, dtype: Route(None, Unfit(), None))
+        with pytest.raises(R2medError, match=self.SAID):
+            encoder.encode(["x"], DOCUMENT, "biology", lambda number: None)
+
+    def test_too_little_memory_is_left_to_who_halves_batches(self):
+        with pytest.raises(RuntimeError, match="out of memory"), Machine(Settings(), models.load(BERT)).working("cpu"):
+            raise RuntimeError("CUDA out of memory")
+
+    def test_errors_of_our_own_are_not_disguised(self):
+        with pytest.raises(KeyError), Machine(Settings(), models.load(BERT)).working("cpu"):
+            raise KeyError("x")
+
+
 def test_a_package_that_is_not_installed_is_told_how_to_get():
     require("torch")
     with pytest.raises(
@@ -327,6 +363,32 @@ class TestOwnCode:
         )
         assert not np.array_equal(half, full)
         assert (half * full).sum(axis=1).min() > 0.999
+
+    def test_every_device_has_a_copy_and_they_work_side_by_side(self, monkeypatch):
+        """The processors by two of their names stand for two devices."""
+        monkeypatch.setattr(devices, "devices", lambda wanted: ["cpu", "cpu:0"])
+        texts = [f"{text} {number}" for number in range(20) for text in self.TEXTS]
+        model = tiny_models.make(self.NAME)
+        encoder = encoders.load(model, Settings(trust_remote_code=True))
+        assert encoder.device == "cpu, cpu:0"
+        one, other = encoder._placed.values()
+        assert one is not other
+        both = threading.Barrier(2, timeout=60)
+
+        def meet(module):
+            encode = module.encode
+
+            def first(*texts, **how):
+                module.encode = encode
+                both.wait()
+                return encode(*texts, **how)
+
+            module.encode = first
+
+        meet(one)
+        meet(other)
+        found = encoder.encode(texts, DOCUMENT, "biology", lambda number: None).vectors
+        assert np.allclose(found, self.expected(texts, DOCUMENT, 4096), atol=1e-5)
 
     def test_it_is_not_run_unless_that_is_allowed(self):
         (files(self.NAME) / "modeling_tiny.py").write_text("raise SystemExit('remote code was run')")

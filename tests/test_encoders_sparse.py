@@ -137,6 +137,31 @@ class TestAnyKind:
         assert [plain(name).number(token) for token in vocabulary] == list(range(len(vocabulary)))
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "loaded"),
+    [
+        (SPLADE[0], QUERY, [QUERY]),
+        (SPLADE[1], DOCUMENT, [DOCUMENT]),
+        (FREE, QUERY, [QUERY, DOCUMENT]),
+        (FREE, DOCUMENT, [DOCUMENT, QUERY]),
+    ],
+)
+def test_a_model_is_loaded_once_unless_its_sides_go_different_ways(name, first, loaded):
+    model, asked = tiny_models.make(name), []
+
+    def load(side: str, dtype: str):
+        asked.append(side)
+        return sparse.load(model, tiny_models.snapshot(model), dtype, side)
+
+    encoder = TorchEncoder(replace(model, dimensions=plain(name).tokenizer.get_vocab_size()), Settings(), load)
+    encode(encoder, ["chest pain"], first)
+    assert encoder.vocabulary()[plain(name).number("chest")] == "chest"
+    assert asked == [first]
+    for side in (first, DOCUMENT, QUERY):
+        encode(encoder, ["chest pain"], side)
+    assert asked == loaded
+
+
 def test_half_precision_is_close():
     half, full = (encode(load("splade-v3", **how), TEXTS, DOCUMENT).vectors for how in ({"dtype": "bfloat16"}, {}))
     half, full = half.toarray(), full.toarray()

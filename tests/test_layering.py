@@ -32,7 +32,8 @@ ORDER = (
     "datasets", "comparing", "results", "report.plots", "report.results_html", "report.latex", "experiments",
     "reporting", "encoding", "doctor", "cleaning", "passthrough",
     "showing", "records", "logbook", "regressions",
-    "options", "printing", "cli_log", "cli", "__main__",
+    "site_facts", "site_commands", "site_markdown", "site_conditions", "site_index", "site_datasets", "site",
+    "options", "printing", "cli_log", "cli_pages", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "faiss", "huggingface_hub", "jnius", "jnius_config", "matplotlib", "numpy", "onnxruntime", "openai", "pandas",

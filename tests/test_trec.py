@@ -50,7 +50,7 @@ class TestReadRun:
             b"\n" + RUN.replace(b"\n", b"\n \t\n"),
             RUN.replace(b" ", b"\t"),
             b"  " + RUN.replace(b" ", b"  "),
-            gzip.compress(RUN),
+            gzip.compress(RUN, mtime=0),
             gzip.compress(BOM + RUN.replace(b"\n", b"\r\n")),
         ],
         ids=["plain", "no newline", "CRLF", "BOM", "blank lines", "tabs", "several blanks", "gzip", "gzip BOM CRLF"],
@@ -59,7 +59,7 @@ class TestReadRun:
         assert read_run(write("run.txt", content)) == AS_READ
 
     def test_a_gzipped_run_needs_no_special_name(self, write):
-        assert read_run(write("run.txt.gz", RUN)) == read_run(write("plain", gzip.compress(RUN))) == AS_READ
+        assert read_run(write("run.txt.gz", RUN)) == read_run(write("plain", gzip.compress(RUN, mtime=0))) == AS_READ
 
     def test_queries_and_documents_keep_the_order_of_the_file(self, write):
         run = read_run(write("run.txt", "q2 Q0 b 9 1 t\nq1 Q0 z 1 3 t\nq2 Q0 a 1 5 t\n"))
@@ -135,7 +135,7 @@ class TestReadRun:
     @pytest.mark.parametrize("kept", [12, -20, -8, -1])
     def test_a_truncated_gzip_is_a_clear_error(self, write, kept):
         rows = b"".join(b"q Q0 doc%d %d %d t\n" % (rank, rank, 5000 - rank) for rank in range(5000))
-        path = write("run.txt.gz", gzip.compress(rows)[:kept])
+        path = write("run.txt.gz", gzip.compress(rows, mtime=0)[:kept])
         (fault,) = faults_of(read_run, path)
         assert fault.startswith(f"{path}: cannot be read: ")
 
@@ -256,7 +256,7 @@ class TestReadQrels:
             ("qrels.tsv", TREC.replace(b" ", b"\t")),
             ("qrels.txt", BOM + TREC.replace(b"\n", b"\r\n").rstrip()),
             ("qrels.txt", b"\n" + TREC + b"\n\n"),
-            ("qrels.txt.gz", gzip.compress(TREC)),
+            ("qrels.txt.gz", gzip.compress(TREC, mtime=0)),
             ("qrels.txt", TREC.replace(b" 0 ", b" Q0 ")),
             ("qrels.txt", TREC + TREC),
             ("qrels.jsonl", JSONL),
@@ -331,7 +331,7 @@ class TestReadQrels:
         assert "holds no judgement" in fault
 
     def test_a_truncated_gzip_is_a_clear_error(self, write):
-        (fault,) = faults_of(read_qrels, write("qrels.txt.gz", gzip.compress(self.TREC)[:-4]))
+        (fault,) = faults_of(read_qrels, write("qrels.txt.gz", gzip.compress(self.TREC, mtime=0)[:-4]))
         assert "qrels.txt.gz: cannot be read: " in fault
 
     @pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])

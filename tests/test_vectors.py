@@ -19,7 +19,7 @@ from r2med_pyserini import vectors
 from r2med_pyserini.encoders.base import Advance, Encoded, Settings
 from r2med_pyserini.errors import R2medError
 from r2med_pyserini.models import DENSE, DOCUMENT, ONNX, QUERY, SPARSE, Model
-from r2med_pyserini.vectors import Job, Vectors, discard, make_parts, put_together
+from r2med_pyserini.vectors import Job, Vectors, discard, make_parts, put_together, remove_parts, share
 
 DIMENSIONS = 6
 SIZE = 4  # of a shard
@@ -252,6 +252,13 @@ class TestPuttingTogether:
         assert make_parts(work.job, handing_out(Toy(work.model)), heard.append, (1, 2)) == 1
         assert sum(heard) == 2 + (SIZE + 2)
 
+    @pytest.mark.parametrize("count", [0, 1, SIZE, SIZE + 1, 3 * SIZE - 1, 10])
+    @pytest.mark.parametrize("of", [1, 2, 3, 7])
+    def test_a_part_has_as_many_texts_as_its_share(self, tmp_path, count, of):
+        work = Work(tmp_path, some_texts(count))
+        for number in range(1, of + 1):
+            assert len(work.make((number, of)).texts) == share(count, (number, of))
+
 
 class TestReuse:
     def test_what_was_interrupted_goes_on_at_the_shard(self, work):
@@ -269,13 +276,13 @@ class TestReuse:
 
     def test_what_was_put_together_is_not_made_again_as_a_part(self, work):
         work.put()
-        discard(work.job.parts)
+        discard(work.job)
         assert (work.make((1, 2)).calls, work.parts) == (0, [])
 
     @pytest.mark.parametrize(("position", "shard"), [(0, 0), (5, 1), (9, 2)])
     def test_a_changed_text_costs_its_shard_alone(self, work, position, shard):
         work.put()
-        discard(work.job.parts)
+        discard(work.job)
         work.texts = edited(work, position)
         assert work.put().texts == list(work.texts.values())[shard * SIZE : (shard + 1) * SIZE]
         work.check()
@@ -310,6 +317,11 @@ class TestReuse:
         work.model = replace(work.model, **facts)
         assert work.put().calls == 3
         work.check()
+
+    def test_of_another_format_nothing_is_reused(self, work, monkeypatch):
+        work.put()
+        monkeypatch.setattr(vectors, "SHARD_FORMAT", vectors.SHARD_FORMAT + 1)
+        assert work.put().calls == 3
 
     @pytest.mark.parametrize(
         "facts",
@@ -363,7 +375,7 @@ class TestReuse:
         work.make()
         assert work.put().calls == 0
         assert [path.stat().st_nlink for path in work.shards()] == [1, 1, 1]
-        discard(work.job.parts)
+        discard(work.job)
         assert work.put().calls == 0
         work.check()
 
@@ -432,7 +444,7 @@ class TestDamage:
         if place == "parts":
             work.job.whole.rename(work.root / "elsewhere")
         else:
-            discard(work.job.parts)
+            discard(work.job)
         shard = work.shards(work.root / place)[0]
         damage(file(shard))
         assert work.put().calls == 1
@@ -441,7 +453,7 @@ class TestDamage:
     def test_a_flipped_bit_of_a_note_never_harms_vectors(self, work):
         """It may change the count of texts that were cut; whatever else it changes is noticed."""
         work.put()
-        discard(work.job.parts)
+        discard(work.job)
         path = note(work.shards(work.job.whole)[0])
         content = path.read_bytes()
         for position in range(0, len(content), 3):
@@ -450,7 +462,7 @@ class TestDamage:
             path.write_bytes(changed)
             assert work.put().calls <= 1
             work.check()
-            discard(work.job.parts)
+            discard(work.job)
             path = note(work.shards(work.job.whole)[0])
             path.unlink()
             path.write_bytes(content)
@@ -567,36 +579,52 @@ class TestSideBySide:
         work.check()
 
     def test_discarding_leaves_nothing_but_what_another_process_is_writing(self, work):
-        work.make()
+        work.put()
         new = work.job.parts / f"new-1234-{work.shards()[0].name}"
         new.write_bytes(b"half")
-        discard(work.job.parts)
+        discard(work.job)
         assert work.parts == [new]
 
-    def test_discarding_removes_what_a_killed_process_left(self, work):
+    def test_discarding_leaves_the_shards_of_other_settings(self, work):
+        """Another process may be gathering them: `r2med encode --shard 1/8 --dtype ...`, say."""
+        work.put()
+        other = replace(work, model=replace(work.model, normalize=True))
+        other.make((1, 2))
+        discard(work.job)
+        assert len(work.shards()) == 2
+        assert other.make().calls == 1
+
+    def test_discarding_leaves_what_was_not_put_together(self, work):
         work.make()
+        before = work.parts
+        discard(work.job)
+        assert work.parts == before
+
+    def test_discarding_removes_what_a_killed_process_left(self, work):
+        work.put()
         left = work.job.parts / f"new-1234-{work.shards()[0].name}"
         for path in (left, left.with_suffix(".json")):
             path.write_bytes(b"half")
             os.utime(path, (time.time() - 7200,) * 2)
-        discard(work.job.parts)
+        discard(work.job)
         assert not work.job.parts.exists()
 
-    def test_discarding_leaves_what_is_not_ours(self, work):
+    def test_removing_all_parts_leaves_what_is_not_ours(self, work):
         work.make()
         mine = work.job.parts / "notes.json"
         mine.write_text("mine")
-        discard(work.job.parts, unfinished=True)
+        (work.job.parts / f"new-1234-{work.shards()[0].name}").write_bytes(b"half")
+        remove_parts(work.job.parts)
         assert work.parts == [mine]
 
     def test_discarding_twice_is_no_error(self, work):
-        work.make()
-        discard(work.job.parts)
-        discard(work.job.parts)
+        work.put()
+        discard(work.job)
+        discard(work.job)
         assert not work.job.parts.exists()
 
     def test_what_was_put_together_outlives_its_parts(self, work):
         work.make()
         work.put()
-        discard(work.job.parts)
+        discard(work.job)
         work.check()

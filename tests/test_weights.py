@@ -1,14 +1,15 @@
 """Which files of a model are wanted, and where they are: all that needs no Hub."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from r2med_pyserini import models
+from r2med_pyserini import models, rerankers, weights
 from r2med_pyserini.errors import R2medError
 from r2med_pyserini.models import DOCUMENT, QUERY, SIDES, Model
-from r2med_pyserini.weights import EXTRA, at_hand, folder, wanted, wants
+from r2med_pyserini.weights import EXTRA, at_hand, folder, reranker_at_hand, wanted, wants
 
 COMMIT = "0123456789" * 4
 
@@ -17,7 +18,7 @@ def model(**facts) -> Model:
     return Model("toy", "dense", facts.pop("loader", "sentence-transformers"), **facts)
 
 
-PACKAGED = model(package="toy-model", path="toy_model/files")
+PACKAGED = model(package="toy-model", version="1.0", path="toy_model/files")
 
 
 @pytest.fixture
@@ -105,15 +106,23 @@ def test_a_package_that_is_not_installed_needs_the_extra():
 def test_a_package_without_its_files_is_to_be_installed_again(packages):
     (packages / "toy_model" / "files" / "config.json").unlink()
     (packages / "toy_model" / "files").rmdir()
-    command = "pip install --force-reinstall toy-model"
+    command = "pip install --force-reinstall 'toy-model==1.0'"
     assert wants(PACKAGED) == command
     with pytest.raises(R2medError, match=f"^toy lacks its files in package toy-model: {command}$"):
         folder(PACKAGED, QUERY)
 
 
+def test_a_package_of_another_version_is_refused(packages):
+    newer, command = replace(PACKAGED, version="1.0.1"), "pip install 'toy-model==1.0.1'"
+    assert (wants(newer), at_hand(newer)) == (command, False)
+    said = f"^toy needs package toy-model 1.0.1, not 1.0, which is installed: {command}$"
+    with pytest.raises(R2medError, match=said):
+        folder(newer, QUERY)
+
+
 def test_a_model_that_borrows_a_tokenizer_needs_the_other_model_too(packages):
     lender = models.load("bge-m3")
-    borrower = model(loader="onnx", package="toy-model", path="toy_model/files", tokenizer=lender.name)
+    borrower = replace(PACKAGED, loader="onnx", tokenizer=lender.name)
     assert wants(borrower) == wants(lender)
     assert wants(model(loader="onnx", package="none", path="x", tokenizer=lender.name)) == EXTRA
 
@@ -121,13 +130,55 @@ def test_a_model_that_borrows_a_tokenizer_needs_the_other_model_too(packages):
 # other models
 
 
-@pytest.mark.parametrize(("key", "said"), [(None, "set TOY_KEY"), ("", "set TOY_KEY"), ("secret", None)])
-def test_an_api_is_at_hand_if_its_key_is_set(monkeypatch, key, said):
-    monkeypatch.delenv("TOY_KEY", raising=False)
-    if key is not None:
-        monkeypatch.setenv("TOY_KEY", key)
-    behind_api = model(loader="api", id="toy", api={"key_variable": "TOY_KEY"})
+OWN = "https://toy.example/v1"
+LACKING = "set TOY_KEY"
+
+
+@pytest.mark.parametrize(
+    ("key", "address", "said"),
+    [
+        (None, None, LACKING),
+        ("", "", LACKING),
+        (" \n", " ", LACKING),
+        ("secret", None, None),
+        (None, f"{OWN}/", LACKING),
+        (None, "http://localhost:8000/v1", None),  # may want no key
+        ("secret", "http://localhost:8000/v1", None),
+    ],
+)
+def test_an_api_is_at_hand_if_its_key_is_set_or_another_server_is_named(monkeypatch, key, address, said):
+    for variable, value in (("TOY_KEY", key), ("TOY_URL", address)):
+        monkeypatch.delenv(variable, raising=False)
+        if value is not None:
+            monkeypatch.setenv(variable, value)
+    api = {"base_url": OWN, "base_url_variable": "TOY_URL", "key_variable": "TOY_KEY"}
+    behind_api = model(loader="api", id="toy", api=api)
     assert (wants(behind_api), at_hand(behind_api)) == (said, said is None)
+
+
+@pytest.mark.parametrize(("name", "here"), [(None, False), ("", False), (" \n", False), ("qwen3-8b ", True)])
+def test_a_served_reranker_is_at_hand_if_its_model_is_named(monkeypatch, name, here):
+    reranker = rerankers.load("llm-pointwise")
+    monkeypatch.delenv(reranker.api["model_variable"], raising=False)
+    if name is not None:
+        monkeypatch.setenv(reranker.api["model_variable"], name)
+    assert reranker_at_hand(reranker) is here
+
+
+@pytest.mark.parametrize(
+    ("files", "whole"),
+    [
+        (["config.json", "model.safetensors"], True),
+        (["adapter_config.json", "adapter_model.bin"], True),
+        (["model.safetensors"], False),
+        (["config.json"], False),
+        ([], False),
+    ],
+)
+def test_without_the_list_of_its_files_a_folder_is_looked_at(tmp_path, files, whole):
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    assert weights._looks_whole(tmp_path) is whole
 
 
 @pytest.mark.parametrize(

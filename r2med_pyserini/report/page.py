@@ -6,7 +6,7 @@ which escape every text. What is HTML already is `Markup`.
 A body may use what `assets/site.css` and `assets/site.js` know:
 
 - `<div class="copy"><pre><code>...`: gets a button that copies the text of the `code` as it stands; `data-what` names
-  it for screen readers;
+  it for screen readers, and with the class `wrap` long lines are broken where they are shown;
 - `<table class="sortable">` with `<th data-sort="text">` or `<th data-sort="number">`: gets buttons that sort its rows
   by a column, by a cell's `data-value` where it has one; rows without a number stay at the end;
 - `<div class="scroll" role="region" aria-label="..." tabindex="0">` around a wide table or picture: it scrolls alone;

@@ -72,8 +72,7 @@ class _Tokenizer:
         self._backend.no_truncation()
         self._backend.no_padding()
         special = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
-        longest_first = sorted(special - {""}, key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._special = re.compile("|".join(map(re.escape, sorted(special - {""}))) or r"(?!)")
 
     def _as_text(self, pair: Pair) -> Pair:
         """A pair without special tokens."""

@@ -36,8 +36,8 @@ def here(finished, monkeypatch) -> Workspace:
     return finished
 
 
-def call(a, b, slugs=(), dataset=None, qrels: Path | None = None, measures=(), form="json") -> Outcome:
-    return compare(str(a), str(b), "mini", slugs, dataset, qrels, measures, form, 3)
+def call(a, b, slugs=(), qrels: Path | None = None, measures=(), form="json") -> Outcome:
+    return compare(str(a), str(b), "mini", slugs, qrels, measures, form, 3)
 
 
 def groups(outcome: Outcome) -> dict[tuple[str, str], dict]:
@@ -72,7 +72,7 @@ def test_queries_come_with_what_the_raw_files_say(here):
 def test_the_files_of_the_runs_give_the_same(here):
     by_name = call("bm25", "qld", slugs=("biology",))
     files = [here.run("mini", "biology", condition) for condition in ("bm25", "qld")]
-    by_file = call(*files, dataset="biology")
+    by_file = call(*files, slugs=("biology",))
     assert groups(by_file) == groups(by_name)
     bare = groups(call(*files, qrels=here.collection("mini", "biology").qrels))
     assert {measure: group for (measure, _), group in bare.items()} == {
@@ -94,7 +94,7 @@ def test_every_process_says_the_same(here, form):
     before = run_files(here)
     program = (
         "from r2med_pyserini.comparing import compare\n"
-        f"print(compare('bm25', 'qld', 'mini', {DATASETS!r}, None, None, ('nDCG@10',), {form!r}, 3).text)"
+        f"print(compare('bm25', 'qld', 'mini', {DATASETS!r}, None, ('nDCG@10',), {form!r}, 3).text)"
     )
     said = [
         subprocess.run(
