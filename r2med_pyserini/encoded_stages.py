@@ -66,7 +66,7 @@ def encode(context: Context, dataset: Dataset, model: Model, side: str, converte
     return Stage(
         "encode", context.subject(dataset, f"{model.name} {SIDES[side]}"), artifact, recipe, build, (converted,),
         on_demand=True, serves=serves, resource="encoder", status=meter.__str__,
-        afterwards=partial(discard, work.parts),
+        afterwards=partial(discard, work),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from .tiny_models import hub_cache
 LEXICAL = ("bm25", "bm25-official", "bm25-rm3", "bm25-rocchio", "bm25qs", "qld")
 CPU = Settings(device="cpu")
 TRUSTING = Settings(device="cpu", trust_remote_code=True)
-KEYS = ("OPENAI_API_KEY", "VOYAGE_API_KEY")
+KEYS = ("OPENAI_API_KEY", "VOYAGE_API_KEY", "OPENAI_BASE_URL", "VOYAGE_BASE_URL")
 
 
 @pytest.fixture(autouse=True)
