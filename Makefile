@@ -78,17 +78,20 @@ $(BENCHED): $(INSTALLED)
 	@sh scripts/setup.sh "$(VENV)" "$(PYTHON)" '.[models,bench]'
 	@touch $@
 
-## test: run the tests
+## test: run the tests, a file of them on each processor
 test: $(TESTED)
-	@$(VENV)/bin/python -m pytest $(ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 ## lint: check style
 lint: $(TESTED)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 
-## bench: time the lexical path beside other ways to the same rankings (about two minutes)
+## bench: time lexical retrieval, encoding, reranking and fusion beside other ways to the same (about ten minutes)
 bench: $(BENCHED)
 	@$(VENV)/bin/python benchmarks/lexical.py --quick $(ARGS)
+	@$(VENV)/bin/python benchmarks/encoding.py
+	@$(VENV)/bin/python benchmarks/reranking.py
+	@$(VENV)/bin/python benchmarks/fusion.py
 
 ## clean: remove collections, indexes and runs that r2med made (data/, kept scores and replies, and your own files stay)
 clean:

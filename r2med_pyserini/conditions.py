@@ -1,5 +1,6 @@
 """Conditions: one retrieval system each, described by one YAML file, validated as a whole before anything runs."""
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -175,7 +176,7 @@ def load(name: str) -> Condition:
         raise UsageError(f"no condition {name!r}{did_you_mean(name, names())} (`r2med list` shows all)")
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or a name with a NUL in it
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if own and not _NAME.fullmatch(path.stem):
         raise UsageError(f"{path}: the file's name becomes the condition's; letters, digits, . _ + and - are wanted")
@@ -210,29 +211,37 @@ def load_all(wanted: tuple[str, ...]) -> list[Condition]:
 def closure(wanted: Iterable[Condition]) -> dict[str, Condition]:
     """The conditions, and all that they are made from, by name; each after its inputs.
 
-    Raises BadInput with every fault of the inputs: one that does not exist or is wrong, and circles.
+    Raises BadInput with every fault of the inputs: one that does not exist or is wrong, that stands there twice, and
+    circles.
     """
     found: dict[str, Condition] = {}
     faults: list[str] = []
 
     def visit(condition: Condition, above: tuple[Condition, ...]) -> None:
-        if condition in above:
-            circle = " -> ".join(one.name for one in (*above[above.index(condition) :], condition))
-            faults.append(f"{condition.file}: its inputs lead back to it: {circle}")
+        files = [one.file.resolve() for one in above]
+        if condition.file.resolve() in files:
+            circle = (*above[files.index(condition.file.resolve()) :], condition)
+            faults.append(f"{condition.file}: its inputs lead back to it: {' -> '.join(one.name for one in circle)}")
             return
         if condition.name in found:
             if found[condition.name].file.resolve() != condition.file.resolve():
                 both = f"{found[condition.name].file} and {condition.file}"
                 faults.append(f"{both} both describe a condition {condition.name!r}; rename one")
             return
+        names = []
         for name in condition.inputs:
             own = name.endswith((".yaml", ".yml"))
             try:
-                visit(load(str(condition.file.parent / name) if own else name), (*above, condition))
+                one = load(os.path.normpath(condition.file.parent / name) if own else name)
             except BadInput as error:
                 faults.extend(error.faults)
             except UsageError as error:
                 faults.append(f"{condition.file}: inputs: {error}")
+            else:
+                names.append(one.name)
+                visit(one, (*above, condition))
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            faults.append(f"{condition.file}: inputs: {name} stands there twice")
         found.setdefault(condition.name, condition)
 
     for condition in wanted:

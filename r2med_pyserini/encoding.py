@@ -8,7 +8,7 @@ from .collection import read_health
 from .context import Context
 from .encoded_stages import SIDES, job, truncations
 from .encoders.base import Settings
-from .errors import R2medError, UsageError
+from .errors import R2medError, UsageError, system_error
 from .models import DOCUMENT, Model
 from .outcome import Observer, Outcome, messages
 from .paths import Collection
@@ -65,6 +65,7 @@ def run(
     wanted, mine = chosen(names), part(share) if share else None
     for model in wanted:
         encoders.check(model, settings)
+    encoders.check_device(settings)
     plan = prepare(suite, slugs, settings.threads, encoding=settings, encode=() if mine else wanted)
     result = plan.execute(observe)
     if mine is None:
@@ -84,6 +85,9 @@ def _share(plan: Plan, wanted: list[Model], slugs: tuple[str, ...], mine: tuple[
                 name = context.subject(dataset, f"{model.name} {noun}")
                 try:
                     made = _make(context, dataset, model, side, name, mine, tell)
+                except OSError as error:
+                    errors.append(f"{name}: {system_error(error)}")
+                    continue
                 except R2medError as error:
                     errors.append(f"{name}: {error}")
                     continue

@@ -55,6 +55,8 @@ class Experiment:
         elif "encoding" in how:  # it is to be run, not to be reported
             for condition in loaded:
                 _check_models(condition, how["encoding"])
+        if "encoding" in how and any(one.encoder or one.rerank for one in conditions.closure(loaded).values()):
+            encoders.check_device(how["encoding"])
         return cls(prepare(suite, slugs, threads, loaded, **how))
 
     @classmethod

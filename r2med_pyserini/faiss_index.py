@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .artifacts import write_json
+from .artifacts import artifact_path, write_json
 from .errors import R2medError
 from .specs import COSINE, FAISS_HNSW, IndexSpec, SearchSpec
 
@@ -58,7 +58,11 @@ def build(parts: Iterable[tuple[list[str], "np.ndarray"]], folder: Path, spec: I
         faiss.omp_set_num_threads(threads)
     if not ids:
         raise R2medError("there is no document to index")
-    faiss.write_index(index, str(folder / _INDEX))
+    try:
+        faiss.write_index(index, str(folder / _INDEX))
+    except RuntimeError as error:  # which holds FAISS's source line, and then what the system said
+        reason = str(error).rstrip().rpartition(": ")[2]
+        raise R2medError(f"cannot make {artifact_path(folder)}: {reason}") from error
     (folder / _IDS).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
     write_json(folder / _ABOUT, spec.parameters() | {"dimensions": index.d, "documents": index.ntotal})
 

@@ -188,11 +188,19 @@ def verify(path: Path) -> Outcome:
     suite, hashes = load_suite(record["suite"], workspace), Hashes(workspace.hashes)
     datasets = {dataset.slug: dataset for dataset in suite.datasets}
     lines, cells = list(_other_data(record, suite, workspace, hashes)), 0
+    if not record["conditions"]:
+        lines.append("the record names no condition")
     for name, said in record["conditions"].items():
         condition = conditions.load(name) if name in conditions.names() else None
         if condition is None:
             lines.append(f"{shown(name)}: there is no such condition here")
             continue
+        lines += [f"{name}: the record lacks {slug}" for slug in datasets if slug not in said["datasets"]]
+        verdict = worst(cell["verdict"] for cell in said["datasets"].values())
+        if said["datasets"] and said.get("verdict") != verdict:
+            lines.append(
+                f"{name}: its verdict is {shown(said.get('verdict'))}, but {verdict!r} by those of its datasets"
+            )
         for slug, cell in said["datasets"].items():
             cells += 1
             if slug not in datasets:
@@ -210,6 +218,7 @@ def _other_data(record: dict, suite: Suite, workspace: Workspace, hashes: Hashes
     for dataset in suite.datasets:
         said = record["data"].get(dataset.slug)
         if not isinstance(said, dict):
+            yield f"data of {dataset.slug}: the record says nothing of them"
             continue
         qrels = workspace.collection(suite.name, dataset.slug).qrels
         raw = digest(dataset, hashes)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -244,13 +245,14 @@ def _check(job: Job, shard: _Shard, vectors: Matrix) -> None:
 def _save(path: Path, vectors: Matrix) -> None:
     import numpy as np
 
-    with path.open("wb") as file:
-        if isinstance(vectors, np.ndarray):
-            np.save(file, vectors)
-        else:
-            from scipy.sparse import save_npz
+    content = BytesIO()  # NumPy does not say what kept it from writing to a disk
+    if isinstance(vectors, np.ndarray):
+        np.save(content, vectors)
+    else:
+        from scipy.sparse import save_npz
 
-            save_npz(file, vectors, compressed=False)
+        save_npz(content, vectors, compressed=False)
+    path.write_bytes(content.getbuffer())
 
 
 class Vectors:

@@ -532,6 +532,24 @@ class TestComposites:
         with pytest.raises(BadInput, match="its inputs lead back to it: a -> "):
             closure([load(str(path))])
 
+    def test_circles_through_other_folders_are_faults_too(self, write):
+        path = write("a.yaml", composite("fusion: {method: rrf, inputs: [sub/b.yaml, bm25]}"))
+        write("sub/b.yaml", composite("fusion: {method: rrf, inputs: [../a.yaml, bm25]}"))
+        with pytest.raises(BadInput, match="its inputs lead back to it: a -> b -> a"):
+            closure([load(str(path))])
+
+    @pytest.mark.parametrize("other", ["./mine.yaml", "sub/../mine.yaml"])
+    def test_an_input_in_two_spellings_is_a_fault(self, write, other):
+        write("mine.yaml", BM25)
+        path = write("a.yaml", composite(f"fusion: {{method: rrf, inputs: [mine.yaml, {other}]}}"))
+        with pytest.raises(BadInput, match="inputs: mine stands there twice"):
+            closure([load(str(path))])
+
+    def test_an_input_whose_name_is_none_is_a_fault(self, write):
+        path = write("a.yaml", composite('fusion: {method: rrf, inputs: ["b\\0.yaml", bm25]}'))
+        with pytest.raises(BadInput, match="cannot be read"):
+            closure([load(str(path))])
+
     def test_settings_are_as_json_holds_them(self):
         """Else a manifest would never be found equal to the recipe that it was written for."""
         for condition in load_all(names()):

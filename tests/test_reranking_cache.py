@@ -69,17 +69,17 @@ class TestCache:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"no database " * 200)
         for use in (lambda cache: cache.lookup([("q",)]), lambda cache: cache.keep([("q",)], [1])):
-            with pytest.raises(R2medError, match=r"found\.sqlite: .*; remove the file, which only saves time"):
+            with pytest.raises(
+                R2medError, match=r"found\.sqlite: .*; remove the file, and what it holds is asked for again"
+            ):
                 use(Cache(path, RECIPE))
 
-    def test_a_damaged_value_is_a_clear_error(self, path):
+    @pytest.mark.parametrize("value", ["[1, ", "", "NaN x", 3, None, b"1"])
+    def test_a_damaged_value_is_asked_for_again(self, path, value):
         cache = Cache(path, RECIPE)
         cache.keep([("q",)], [1])
-        with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE found SET value = '[1, '")
-        connection.close()
-        with pytest.raises(R2medError, match="remove the file, which only saves time"):
-            cache.lookup([("q",)])
+        overwrite(path, value)
+        assert cache.lookup([("q",)]) == [None]
 
     def test_a_folder_that_cannot_be_made_is_a_clear_error(self, tmp_path):
         (tmp_path / "file").write_text("")
@@ -87,7 +87,25 @@ class TestCache:
             Cache(tmp_path / "file" / "found.sqlite", RECIPE).keep([("q",)], [1])
 
 
+def overwrite(path, value):
+    """Put something else in the place of every value that is kept."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE other AS SELECT key, ? AS value FROM found", [value])
+        connection.execute("DROP TABLE found")
+        connection.execute("ALTER TABLE other RENAME TO found")
+    connection.close()
+
+
 class TestScores:
+    @pytest.mark.parametrize(
+        "value", ["3", "[]", "[null, true]", '["x", 1]', '{"a": 1}', "NaN", "[1e999, false]", "[NaN, false]", "[1, 1]"]
+    )
+    def test_an_odd_score_is_asked_for_again(self, path, value):
+        cache = ScoreCache(path, RECIPE)
+        cache.put(PAIRS[:1], [1.0], [False])
+        overwrite(path, value)
+        assert cache.get(PAIRS[:1]) == [None]
+
     def test_scores_come_back_bit_for_bit(self, path):
         scores = [0.1 + 0.2, -1e-300, 12345678.900000001]
         ScoreCache(path, RECIPE).put(PAIRS, scores, [True, False, True])

@@ -411,6 +411,12 @@ class TestDamage:
         assert f"its files in {folder} lack weights, or have them in another shape ({weight})" in failure(reranker)
 
     @needs_peft
+    def test_without_an_adapter_a_decoder_must_have_its_head(self):
+        base_id, revision = tiny_rerankers.make(RANKLLAMA).repositories()[1]
+        said = failure(tiny_rerankers.described(MINILM, id=base_id, revision=revision))
+        assert "lack weights, or have them in another shape (score.weight)" in said
+
+    @needs_peft
     @pytest.mark.parametrize(
         "weight",
         [

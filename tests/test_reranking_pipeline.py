@@ -188,7 +188,7 @@ class TestOrder:
     def test_one_among_others_of_almost_the_same_score(self, cache, tmp_path):
         """trec_eval, which compares single-precision numbers, is to read the order that is meant."""
         names = [f"d{number:02}" for number in range(50)]
-        rank = {name: float(np.float32(7 + place * 1e-6)) for place, name in enumerate(names)} | {"d17": math.nan}
+        rank = {name: float(np.float32(7 + place * 1e-7)) for place, name in enumerate(names)} | {"d17": math.nan}
         scorer = ByLength(lambda pair: rank[pair.document])
         run = {"q": dict.fromkeys(names, 1.0)}
         found = written(

@@ -219,8 +219,8 @@ def test_rankllama_reads_two_texts_that_begin_alike():
 
 def test_every_window_begins_as_the_template_does():
     pytest.importorskip("peft")
-    found = one(ours(RANKLLAMA, 30, parted=True), "drug", "angina heart fever " * 30)
-    assert theirs(RANKLLAMA).tokenize("angina")[0] == "▁"  # which belongs to the passage
+    found = one(ours(RANKLLAMA, 30, parted=True), "drug", "pain heart fever " * 30)
+    assert theirs(RANKLLAMA).tokenize("pain")[0] == "▁"  # which belongs to the passage
     before = [theirs(RANKLLAMA).convert_tokens_to_ids(token) for token in ("<s>", "▁document", ":")]
     assert len(found.rows) > 5
     for row in found.rows:

@@ -6,7 +6,7 @@ from threading import Lock
 from .. import models, weights
 from ..errors import UsageError
 from ..models import API, DOCUMENT, ONNX, OWN_CODE, SPARSE, Model
-from .base import Encoder, Settings
+from .base import AUTO, Encoder, Settings
 from .loading import require
 
 
@@ -17,6 +17,15 @@ def check(model: Model, settings: Settings) -> None:
             f"model {model.name} runs code that its repository {model.id} brings, with all rights of yours: "
             f"look at it (https://huggingface.co/{model.id}/tree/{model.revision}), then say --trust-remote-code"
         )
+
+
+def check_device(settings: Settings) -> None:
+    """Raise UsageError if a device is named that is not here."""
+    if settings.device != AUTO:
+        require("torch")
+        from . import devices
+
+        devices.devices(settings.device)
 
 
 def precision(model: Model, settings: Settings) -> str:

@@ -13,6 +13,7 @@ from .pairs import Pair
 
 _TABLE = "CREATE TABLE IF NOT EXISTS found (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _AT_ONCE = 500  # keys of one statement
+_DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _PATIENCE = 60  # seconds to wait for another process that writes
 
 Texts = Sequence[str]
@@ -41,7 +42,9 @@ class Cache:
                 connection.execute(_TABLE)
                 yield connection
         except sqlite3.Error as error:
-            raise R2medError(f"{self._path}: {error}; remove the file, which only saves time") from error
+            damaged = getattr(error, "sqlite_errorname", None) in _DAMAGED
+            hint = "; remove the file, and what it holds is asked for again" if damaged else ""
+            raise R2medError(f"{self._path}: {error}{hint}") from error
         except OSError as error:
             raise R2medError(system_error(error)) from error
 
@@ -55,10 +58,7 @@ class Cache:
                 some = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 known |= dict(connection.execute(f"SELECT key, value FROM found WHERE key IN ({marks})", some))
-            try:
-                return [json.loads(known[key]) if key in known else None for key in keys]
-            except ValueError as error:
-                raise sqlite3.DataError(str(error)) from error
+        return [_value(known.get(key)) for key in keys]
 
     def keep(self, found: Sequence[Texts], values: Sequence[object]) -> None:
         """Keep a value for each of several texts; all of them, or none if the process ends meanwhile.
@@ -70,12 +70,28 @@ class Cache:
             connection.executemany("INSERT OR REPLACE INTO found VALUES (?, ?)", rows)
 
 
+def _value(text: object) -> object:
+    """A value as it was kept; None for what cannot have been kept so."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _score(value: object) -> tuple[float, bool] | None:
+    """A score, and whether its pair was cut; None for anything else."""
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[1], bool):
+        return None
+    number = isinstance(value[0], (int, float)) and not isinstance(value[0], bool) and isfinite(value[0])
+    return (float(value[0]), value[1]) if number else None
+
+
 class ScoreCache(Cache):
     """Scores of pairs. `recipe` has the facts about the reranker, its revision, lengths and precision."""
 
     def get(self, pairs: Sequence[Pair]) -> list[tuple[float, bool] | None]:
         """Score, and whether the pair was cut, of each pair that is known; None of the others. Raises R2medError."""
-        return [None if value is None else (float(value[0]), bool(value[1])) for value in self.lookup(pairs)]
+        return [_score(value) for value in self.lookup(pairs)]
 
     def put(self, pairs: Sequence[Pair], scores: Sequence[float], cut: Sequence[bool]) -> None:
         """Keep the scores that are numbers; all of them, or none if the process ends meanwhile. Raises R2medError."""
