@@ -326,6 +326,15 @@ class TestHalfPrecision:
         assert not np.array_equal(found, full)
         assert close(found, full, most=0.05)
 
+    def test_with_weights_in_it_too_as_on_a_gpu(self, name, dtype):
+        scorer = load.__wrapped__(name)
+        scorer._machine.weights = dtype
+        found = np.array(score(scorer).scores)
+        (module,) = scorer._model.placed.values()
+        assert str(module.get_input_embeddings().weight.dtype) == f"torch.{dtype}"
+        assert not np.array_equal(found, scores(name))
+        assert close(found, scores(name), most=0.05)
+
     def test_the_last_layer_tells_more_scores_apart_than_half_precision_could(self, name, dtype):
         import torch
 

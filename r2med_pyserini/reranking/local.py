@@ -190,10 +190,8 @@ def _of_class(reranker: Reranker, module, tokenizer) -> Callable:
     if index >= labels or (labels > 1 and reranker.positive is None):
         wanted = "one" if reranker.positive is None else f"number {index}"
         raise R2medError(f"model {reranker.name}: of its {labels} classes, {wanted} is wanted by rerankers.yaml")
-    if hasattr(module, "score"):
-        module.config.pad_token_id = (
-            tokenizer.pad_token_id
-        )  # by it a decoder's classifier finds the last token of a row
+    if hasattr(module, "score"):  # of a decoder, which finds the last token of a row by what stands for padding
+        module.config.pad_token_id = tokenizer.pad_token_id
     linear = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
     _work_in_float32([layer for layer in linear if layer.out_features == labels][-1])
     return lambda module, features: module(**features).logits[:, index]
