@@ -181,10 +181,14 @@ def test_ctrl_c_stops_all_work():
         half_way.wait(20)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests side by side may ignore it
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run([[number] for number in range(20_000)], [work] * 2, lambda number: None)
-    thread.join()
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run([[number] for number in range(20_000)], [work] * 2, lambda number: None)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(worker.done) < 10_000
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("encode")]

@@ -54,7 +54,7 @@ def fails(done: Result, status: int, *words: str) -> list[str]:
             "report bm25 --suite mini --measure nDCG@11",
             "no measure 'nDCG@11'; did you mean 'nDCG@10'?; kept are nDCG@10, ",
         ),
-        ("report bm25 --suite mini --format html", "--format"),
+        ("report bm25 --suite mini --format pdf", "--format"),
         ("eval run.txt", "either --dataset NAME (with --suite) or --qrels FILE"),
         ("eval run.txt --dataset biology --qrels qrels.txt", "either --dataset NAME (with --suite) or --qrels FILE"),
         ("data --suite mini --dataset nosuch", "no dataset 'nosuch'"),
