@@ -221,8 +221,7 @@ def model_facts(model: Model | Reranker) -> list[Fact]:
 
 def _files(model: Model | Reranker) -> tuple[Part, ...]:
     if isinstance(model, Model) and model.package:
-        href = f"https://pypi.org/project/{model.package}/"
-        return (Part("PyPI package "), Part(model.package, href), Part(f", folder {model.path}"))
+        return (Part(f"Python package {model.package} {model.version}, {model.path}"),)
     found = []
     for name, revision in _repositories(model):
         known = [Part(" at revision "), Part(revision[:12], f"{HUB}/{name}/tree/{revision}")] if revision else []
