@@ -20,6 +20,14 @@ def mini(tmp_path_factory) -> Workspace:
 
 
 @pytest.fixture(scope="session")
+def lexical_mini(tmp_path_factory) -> Workspace:
+    """Every lexical condition on every dataset of the mini suite, which takes a few seconds only."""
+    workspace = Workspace(tmp_path_factory.mktemp("lexical-mini"))
+    succeed(workspace, "run", *LEXICAL, "--suite", "mini", "--threads", "2")
+    return workspace
+
+
+@pytest.fixture(scope="session")
 def med_runs(tmp_path_factory, med: Path) -> Workspace:
     """Every lexical condition on MED."""
     workspace = Workspace(tmp_path_factory.mktemp("med"))

@@ -730,3 +730,17 @@ def test_a_path_with_blanks_and_letters_of_other_scripts(mini, tmp_path):
 
 def test_a_path_with_letters_of_other_scripts_in_the_locale_c(mini, tmp_path):
     run_elsewhere(mini, tmp_path / "wörk späce 日本", "C")
+
+
+def test_regressions_run_what_can_be_run(mini, tmp_path, monkeypatch):
+    """With the sample finished there is nothing to do but to say so."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))  # without models of the Hub
+    done = r2med_in(mini, "regressions", "--suite", "mini", "--threads", "2")
+    report = r2med_in(mini, "report", "--suite", "mini")
+    assert done.status == report.status and "Error" not in done.err
+    left_out, rest = done.out.split("\n\n", 2)[1:]
+    unable = {line.split("  ")[0] for line in left_out.splitlines()[2:]}
+    able = {line.split("  ")[0] for line in report.out.split("\n\n")[1].splitlines()[2:]}
+    assert unable | able == set(names()) and not unable & able
+    assert rest.split("\nRuns of ")[0].startswith(report.out.split("\n\n", 2)[0])
+    assert report.out.split("\n\n")[1] in rest

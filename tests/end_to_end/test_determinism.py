@@ -47,17 +47,17 @@ def renamed(files: dict[str, bytes], old: str, new: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_any_number_of_threads_gives_the_same_bytes(workspace, r2med, mini, threads):
+def test_any_number_of_threads_gives_the_same_bytes(workspace, r2med, lexical_mini, threads):
     r2med("run", *LEXICAL, "--suite", "mini", "--threads", threads)
-    assert run_files(workspace) == lexical(mini)
+    assert run_files(workspace) == lexical(lexical_mini)
 
 
-def test_a_run_does_not_depend_on_the_order_of_documents(workspace, r2med, mini, tmp_path):
+def test_a_run_does_not_depend_on_the_order_of_documents(workspace, r2med, lexical_mini, tmp_path):
     for folder in (path for path in MINI.iterdir() if path.is_dir()):
         shuffled_copy(folder, tmp_path / "shuffled" / folder.name, ("corpus.jsonl",))
     done = r2med("run", *LEXICAL, "--suite", tmp_path / "shuffled")
     assert done.status == 0
-    assert renamed(run_files(workspace), "shuffled", "mini") == lexical(mini)
+    assert renamed(run_files(workspace), "shuffled", "mini") == lexical(lexical_mini)
 
 
 def test_a_run_on_med_does_not_depend_on_the_order_of_documents(workspace, r2med, med, med_runs, tmp_path):
@@ -67,17 +67,17 @@ def test_a_run_on_med_does_not_depend_on_the_order_of_documents(workspace, r2med
     assert renamed(run_files(workspace), "shuffled", "med") == run_files(med_runs)
 
 
-def test_a_run_does_not_depend_on_the_order_of_queries_and_judgements(workspace, r2med, mini, tmp_path):
+def test_a_run_does_not_depend_on_the_order_of_queries_and_judgements(workspace, r2med, lexical_mini, tmp_path):
     for name in ("biology", "medqa-diag"):
         shuffled_copy(MINI / name, tmp_path / "shuffled" / name, ("query.jsonl", "qrels.jsonl"))
     done = r2med("run", *LEXICAL, "--suite", tmp_path / "shuffled")
     assert done.status == 0
     ours = renamed(run_files(workspace), "shuffled", "mini")
-    assert ours == {name: content for name, content in run_files(mini).items() if name in ours}
+    assert ours == {name: content for name, content in run_files(lexical_mini).items() if name in ours}
 
 
-def test_queries_come_in_the_order_of_their_ids(mini):
-    lines = mini.run("mini", "medqa-diag", "bm25").read_text(encoding="utf-8").splitlines()
+def test_queries_come_in_the_order_of_their_ids(lexical_mini):
+    lines = lexical_mini.run("mini", "medqa-diag", "bm25").read_text(encoding="utf-8").splitlines()
     queries = [line.split()[0] for line in lines]
     assert queries == sorted(queries)
 
@@ -90,12 +90,12 @@ def test_a_lexical_run_imports_nothing_heavy(workspace):
     assert not [module for module in modules if module.split(".")[0] in HEAVY]
 
 
-def test_a_rerun_does_nothing(mini):
+def test_a_rerun_does_nothing(lexical_mini):
     def written(workspace: Workspace) -> dict[Path, int]:
         folders = ("collections", "indexes", "runs")
         return {path: path.stat().st_mtime_ns for name in folders for path in (workspace.root / name).rglob("*")}
 
-    before = written(mini)
-    done = r2med_in(mini, "run", "--all", "--suite", "mini")
+    before = written(lexical_mini)
+    done = r2med_in(lexical_mini, "run", *LEXICAL, "--suite", "mini")
     assert "[" not in done.err
-    assert written(mini) == before
+    assert written(lexical_mini) == before

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from r2med_pyserini.artifacts import sha256
-from r2med_pyserini.conditions import names
 from r2med_pyserini.paths import PACKAGE, Workspace
 from r2med_pyserini.reproductions import log_of, read
 from r2med_pyserini.suites import slugs
@@ -303,17 +302,3 @@ class TestShow:
     def test_a_query_that_is_not_there(self, finished):
         done = r2med_in(finished, "show", *MINI, "--dataset", "biology", "--query", "00")
         assert done.status == 2 and "no query '00' in biology; did you mean '0'?" in done.err
-
-
-def test_regressions_run_what_can_be_run(mini, tmp_path, monkeypatch):
-    """With the sample finished there is nothing to do but to say so."""
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))  # without models of the Hub
-    done = r2med_in(mini, "regressions", *MINI, "--threads", "2")
-    report = r2med_in(mini, "report", *MINI)
-    assert done.status == report.status and "Error" not in done.err
-    left_out, rest = done.out.split("\n\n", 2)[1:]
-    unable = {line.split("  ")[0] for line in left_out.splitlines()[2:]}
-    able = {line.split("  ")[0] for line in report.out.split("\n\n")[1].splitlines()[2:]}
-    assert unable | able == set(names()) and not unable & able
-    assert rest.split("\nRuns of ")[0].startswith(report.out.split("\n\n", 2)[0])
-    assert report.out.split("\n\n")[1] in rest

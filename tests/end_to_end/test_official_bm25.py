@@ -93,7 +93,7 @@ def analyzer():
 
 
 @pytest.fixture(scope="module")
-def dataset(mini, made, analyzer):
+def dataset(lexical_mini, made, analyzer):
     """Workspace of a dataset, and the scores that NumPy gives every document: query -> document -> score."""
 
     def tokens(path: Path) -> dict[str, list[str]]:
@@ -102,7 +102,7 @@ def dataset(mini, made, analyzer):
 
     @cache
     def get(suite: str, slug: str) -> tuple[Workspace, dict[str, dict[str, float]]]:
-        workspace, raw = (mini, MINI / slug) if suite == "mini" else (made[0], made[1] / slug)
+        workspace, raw = (lexical_mini, MINI / slug) if suite == "mini" else (made[0], made[1] / slug)
         documents, queries = tokens(raw / "corpus.jsonl"), tokens(raw / "query.jsonl")
         model = AuthorsBM25(list(documents.values()))
         return workspace, {

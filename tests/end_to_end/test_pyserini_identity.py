@@ -59,8 +59,8 @@ class Theirs:
 
 
 @pytest.fixture(scope="module")
-def theirs(request, mini, tmp_path_factory) -> Theirs:
-    sources = {"mini": (mini, ["--suite", "mini", "--dataset", "medqa-diag", "--dataset", "biology"])}
+def theirs(request, lexical_mini, tmp_path_factory) -> Theirs:
+    sources = {"mini": (lexical_mini, ["--suite", "mini", "--dataset", "medqa-diag", "--dataset", "biology"])}
     with suppress(pytest.skip.Exception):
         sources["med"] = (request.getfixturevalue("med_runs"), ["--suite", request.getfixturevalue("med")])
     workspaces, todo = {}, []
@@ -72,7 +72,9 @@ def theirs(request, mini, tmp_path_factory) -> Theirs:
     index = workspaces["mini"].index("lucene", "mini", "biology")
     job = json.dumps({"commands": todo, "index": str(index), "query": BIOLOGY_TEXT})
     process = [sys.executable, "-c", DRIVER]
-    done = subprocess.run(process, input=job, capture_output=True, text=True, env=environment(mini), check=False)
+    done = subprocess.run(
+        process, input=job, capture_output=True, text=True, env=environment(lexical_mini), check=False
+    )
     assert done.returncode == 0, done.stderr
     *printed, last = done.stdout.split("\0")
     by_run = {words[-1]: text for words, text in zip(todo, printed, strict=True) if words[0] == "eval.trec_eval"}

@@ -141,9 +141,9 @@ def test_an_empty_topic_is_noted(done):
 
 
 @pytest.mark.parametrize("condition", LEXICAL)
-def test_an_id_of_digits_keeps_its_zeros(mini, condition):
+def test_an_id_of_digits_keeps_its_zeros(lexical_mini, condition):
     assert "007" in {row["id"] for row in rows(MINI / "medqa-diag" / "query.jsonl")}
-    retrieved = hits(mini.run("mini", "medqa-diag", condition))
+    retrieved = hits(lexical_mini.run("mini", "medqa-diag", condition))
     assert "007" in retrieved
     assert "7" not in retrieved
 
