@@ -67,8 +67,8 @@ def work(system: str, suite: str, threads: int) -> None:
     import numpy as np
 
     from r2med_pyserini import evaluation, trec
+    from r2med_pyserini.collection import documents
     from r2med_pyserini.datasets import converted
-    from r2med_pyserini.encoded_stages import documents
     from r2med_pyserini.models import DOCUMENT, QUERY
     from r2med_pyserini.paths import Workspace
     from r2med_pyserini.suites import load_suite

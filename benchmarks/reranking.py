@@ -31,7 +31,7 @@ Score = Callable[[list[list[str]]], list[float]]
 def prepare(root: Path, suite: str, top: int) -> int:
     """Put pairs and model below a folder; the number of pairs."""
     from r2med_pyserini import trec
-    from r2med_pyserini.encoded_stages import documents
+    from r2med_pyserini.collection import documents
     from r2med_pyserini.paths import Workspace
     from r2med_pyserini.suites import load_suite
 

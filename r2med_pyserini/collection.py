@@ -54,6 +54,14 @@ def read_health(collection: Collection) -> dict:
     return json.loads(collection.health.read_text(encoding="utf-8"))
 
 
+def documents(docs: Path) -> Iterator[tuple[str, str]]:
+    """Id and text of every document of a collection, in its order."""
+    with docs.open("rb") as file:
+        for line in file:
+            row = orjson.loads(line)
+            yield row["id"], row["contents"]
+
+
 def indexable(health: dict) -> int:
     """How many documents reach an index: Anserini leaves empty ones out."""
     return health["documents"] - len(health.get("empty documents", []))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from . import fusion, rerankers, trec
 from .artifacts import INCOMPLETE, Artifact
+from .collection import documents
 from .conditions import Condition
 from .context import FORMATS, PRECISION, SENTENCES, Context, serves
-from .encoded_stages import documents
 from .encoders.base import AUTO
 from .paths import Collection
 from .rerankers import SERVED
@@ -55,7 +55,7 @@ def reranked(context: Context, dataset: Dataset, condition: Condition, converted
         texts = _texts(files.docs, run, spec)
         meter.start(sum(len(hits) for hits in candidates(run, spec).values()))
         context.encoders.release()
-        scorer = context.rerankers.get(reranker, spec.max_passage)
+        scorer = context.rerankers.get((reranker, spec.max_passage))
         kept = {"format": FORMATS["rerank"], "reranker": reranker.recipe(dataset.slug)}
         kept |= {"precision": scorer.precision, "windows": spec.max_passage}
         cache = ScoreCache(context.workspace.pair_scores(reranker.name), kept)

@@ -5,8 +5,6 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-import orjson
-
 from . import collection, faiss_index, impacts, lucene_dense, models, trec
 from .artifacts import Artifact
 from .conditions import Condition
@@ -30,17 +28,13 @@ SIDES = {DOCUMENT: "documents", QUERY: "queries"}
 def job(context: Context, dataset: Dataset, model: Model, side: str) -> Job:
     """What there is to encode of one side of a dataset."""
     files = context.workspace.collection(context.suite.name, dataset.slug)
-    texts = partial(documents, files.docs) if side == DOCUMENT else lambda: trec.read_topics(files.topics).items()
+    texts = (
+        partial(collection.documents, files.docs)
+        if side == DOCUMENT
+        else lambda: trec.read_topics(files.topics).items()
+    )
     whole = _place(context, dataset, model, side)
     return Job(model, side, dataset.slug, texts, context.workspace.parts(whole), whole)
-
-
-def documents(docs: Path) -> Iterator[tuple[str, str]]:
-    """Id and text of every document of a collection, in its order."""
-    with docs.open("rb") as file:
-        for line in file:
-            row = orjson.loads(line)
-            yield row["id"], row["contents"]
 
 
 def _place(context: Context, dataset: Dataset, model: Model, side: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import conditions, evaluation, trec
 from .artifacts import replace_text
-from .encoded_stages import documents
+from .collection import documents
 from .errors import R2medError, UsageError
 from .jsonl import Faults, objects
 from .paths import QUERY_FILE, Collection

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 from . import models
 from .errors import shown
+from .models import COSINE, DOT
 from .suggest import did_you_mean
 from .yamlfile import Range, Reader
 
@@ -16,7 +17,6 @@ GRAPHS = (FAISS_HNSW, LUCENE_HNSW)
 
 BM25, QLD, BM25QS, BM25_OFFICIAL = "bm25", "qld", "bm25qs", "bm25-official"
 RM3, ROCCHIO = "rm3", "rocchio"
-COSINE, DOT = "cosine", "dot"
 MAX_HITS = 1_000_000
 
 

@@ -15,7 +15,7 @@ ORDER = (
     "suites", "collection", "adoption", "hubclient", "hub", "importing", "validation",
     "evaluation", "significance", "published",
     "facts", "models", "rerankers", "weights", "service", "specs", "composites", "conditions",
-    "encoders.base", "encoders.batching", "encoders.devices", "encoders.loading", "encoders.tokens",
+    "encoders.base", "encoders.holding", "encoders.batching", "encoders.devices", "encoders.loading", "encoders.tokens",
     "encoders.machine", "encoders.running", "encoders.dense", "encoders.sparse", "encoders.onnx",
     "encoders.own_code", "encoders.api", "encoders.__init__", "vectors",
     "fusion",

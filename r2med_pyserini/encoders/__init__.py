@@ -1,12 +1,12 @@
 """Texts -> vectors: one way to ask, whatever runs the model."""
 
 from functools import partial
-from threading import Lock
 
 from .. import models, weights
 from ..errors import UsageError
 from ..models import API, DOCUMENT, ONNX, OWN_CODE, SPARSE, Model
 from .base import AUTO, Encoder, Settings
+from .holding import Last
 from .loading import require
 
 
@@ -72,25 +72,9 @@ def _route(model: Model, settings: Settings, side: str, dtype: str):
     return dense.load(model, folder, dtype, model.remote_code and settings.trust_remote_code)
 
 
-class Encoders:
-    """Hands out encoders and keeps the last one, so that a model is loaded once for all datasets, and never two."""
+class Encoders(Last[Model, Encoder]):
+    """Encoders by model, run as `settings` say."""
 
     def __init__(self, settings: Settings):
+        super().__init__(lambda model: load(model, settings))
         self.settings = settings
-        self._lock = Lock()
-        self._name: str | None = None
-        self._last: Encoder | None = None
-
-    def get(self, model: Model) -> Encoder:
-        """A model, ready to encode. Raises R2medError."""
-        with self._lock:
-            if self._name != model.name:
-                self._name = self._last = None  # its memory is free before the next model wants some
-                self._last = load(model, self.settings)
-                self._name = model.name
-            return self._last
-
-    def release(self) -> None:
-        """Forget the model, and so free its memory."""
-        with self._lock:
-            self._name = self._last = None

@@ -1,10 +1,10 @@
 """Rerankers: one way to ask for them, whatever runs them."""
 
 from importlib.util import find_spec
-from threading import Lock
 
 from .. import weights
 from ..encoders.base import Settings
+from ..encoders.holding import Last
 from ..errors import R2medError, UsageError
 from ..rerankers import LLM_LISTWISE, LLM_POINTWISE, LORA_CLASSIFIER, Reranker
 from .base import Ranker, Scorer
@@ -43,25 +43,8 @@ def load(reranker: Reranker, settings: Settings, windows: bool) -> Scorer | Rank
     return LocalScorer(reranker, settings, windows)
 
 
-class Rerankers:
-    """Hands out rerankers and keeps the last one, so that a model is loaded once for all datasets, and never two."""
+class Rerankers(Last[tuple[Reranker, bool], Scorer | Ranker]):
+    """Rerankers, run as `settings` say; a key is a reranker, and whether it reads long passages in windows."""
 
     def __init__(self, settings: Settings):
-        self.settings = settings
-        self._lock = Lock()
-        self._key: tuple[str, bool] | None = None
-        self._last: Scorer | Ranker | None = None
-
-    def get(self, reranker: Reranker, windows: bool) -> Scorer | Ranker:
-        """A reranker that is ready. Raises R2medError."""
-        with self._lock:
-            if self._key != (reranker.name, windows):
-                self._key = self._last = None  # its memory is free before the next one wants some
-                self._last = load(reranker, self.settings, windows)
-                self._key = reranker.name, windows
-            return self._last
-
-    def release(self) -> None:
-        """Forget the reranker, and so free its memory."""
-        with self._lock:
-            self._key = self._last = None
+        super().__init__(lambda key: load(key[0], settings, key[1]))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from r2med_pyserini import evaluation, trec
-from r2med_pyserini.encoded_stages import documents
+from r2med_pyserini.collection import documents
 from r2med_pyserini.encoders import Settings
 from r2med_pyserini.paths import Workspace
 from r2med_pyserini.reranking.base import Pair
