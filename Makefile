@@ -86,7 +86,7 @@ test: $(TESTED)
 lint: $(TESTED)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 
-## bench: time lexical retrieval, encoding, reranking and fusion beside other ways to the same (about ten minutes)
+## bench: time lexical retrieval, encoding, reranking and fusion beside other ways to the same
 bench: $(BENCHED)
 	@$(VENV)/bin/python benchmarks/lexical.py --quick $(ARGS)
 	@$(VENV)/bin/python benchmarks/encoding.py
